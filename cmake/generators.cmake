@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+# lex.re -> gen/query/lex.c (re2c), parse.y -> gen/query/parse.c and parse.h (Lemon).
+find_program(RE2C re2c REQUIRED)
+find_program(LEMON lemon REQUIRED)
+
+function(themis_generate_parser target)
+  set(src ${CMAKE_SOURCE_DIR}/src/query)
+  set(gen ${CMAKE_BINARY_DIR}/gen/query)
+  file(MAKE_DIRECTORY ${gen})
+  if(EXISTS ${src}/lex.re)
+    add_custom_command(
+      OUTPUT ${gen}/lex.c
+      COMMAND ${RE2C} -W --no-debug-info -o ${gen}/lex.c ${src}/lex.re
+      DEPENDS ${src}/lex.re)
+    add_custom_command(
+      OUTPUT ${gen}/parse.c ${gen}/parse.h
+      COMMAND ${LEMON} -q -d${gen} ${src}/parse.y
+      DEPENDS ${src}/parse.y)
+    target_sources(${target} PRIVATE ${gen}/lex.c ${gen}/parse.c ${gen}/parse.h)
+    set_source_files_properties(${gen}/lex.c ${gen}/parse.c PROPERTIES COMPILE_OPTIONS
+                                "-Wno-unused-parameter;-Wno-missing-prototypes;-Wno-shadow;-Wno-unused-variable")
+  endif()
+endfunction()

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * catalog -- databases, collections and indexes as one immutable, versioned,
+ * reference-counted value. A transaction sees the catalog of its view.
+ *
+ * Pointers into a catalog are valid while a reference (or the transaction) is
+ * held. Lookups from any thread.
+ */
+#ifndef STORE_CATALOG_H
+#define STORE_CATALOG_H
+
+#include "base/base.h"
+#include "base/error.h"
+#include "base/val.h"
+
+enum collection_type { COLLECTION_DOCUMENT = 2, COLLECTION_EDGE = 3 }; /* ArangoDB's numbers */
+
+enum index_kind { INDEX_PRIMARY, INDEX_EDGE, INDEX_PERSISTENT, INDEX_VECTOR };
+
+enum vector_metric { VECTOR_COSINE, VECTOR_L2, VECTOR_INNER_PRODUCT };
+
+/* Attribute path of one indexed field: names, and whether the last is expanded as [*]. */
+struct field_path {
+    struct slice text; /* "a.b" or "tags[*]" */
+    const struct slice *names;
+    size_t count;
+    bool is_expanded; /* [*] */
+};
+
+struct index_def {
+    uint64_t id;        /* shown as collection/id */
+    uint64_t object_id; /* prefix of its keys */
+    struct slice name;
+    enum index_kind kind;
+    const char *type;   /* as asked for: "persistent", "hash", "primary", "edge", "vector" */
+    const struct field_path *fields;
+    size_t field_count;
+    const struct field_path *stored; /* storedValues */
+    size_t stored_count;
+    bool is_unique, is_sparse, deduplicate;
+    bool is_ready;           /* false while it is being built */
+    enum vector_metric metric; /* INDEX_VECTOR */
+    uint32_t dimension;
+    struct slice collator_version; /* of the sort keys in it */
+    struct val def;          /* the definition, for answers */
+};
+
+struct collection {
+    uint64_t id;        /* stable, globally unique */
+    uint64_t object_id; /* prefix of its rows; changes at truncate */
+    uint64_t db_id;
+    struct slice name;
+    enum collection_type type;
+    bool is_system; /* name begins with _ */
+    bool wait_for_sync;
+    bool allow_user_keys;
+    bool keys_increment; /* keyOptions.type autoincrement */
+    struct val key_options;
+    struct val extra;
+    const struct index_def *indexes; /* [0] is primary; edge collections have [1] = edge */
+    size_t index_count;
+};
+
+struct database {
+    uint64_t id;
+    struct slice name;
+    const struct collection *collections; /* sorted by name */
+    size_t collection_count;
+};
+
+struct catalog;
+
+uint64_t catalog_version(const struct catalog *c);
+struct catalog *catalog_ref(struct catalog *c);
+void catalog_unref(struct catalog *c);
+
+size_t catalog_database_count(const struct catalog *c);
+const struct database *catalog_database_at(const struct catalog *c, size_t i);
+const struct database *catalog_database(const struct catalog *c, struct slice name); /* or NULL */
+const struct database *catalog_database_by_id(const struct catalog *c, uint64_t id);
+/* By name or by decimal id. */
+const struct collection *catalog_collection(const struct catalog *c, uint64_t db_id,
+                                            struct slice name);
+const struct collection *catalog_collection_by_id(const struct catalog *c, uint64_t id);
+const struct index_def *collection_index(const struct collection *c, uint64_t index_id);
+/* By decimal id, "collection/id", or name. */
+const struct index_def *collection_index_named(const struct collection *c, struct slice handle);
+
+#endif

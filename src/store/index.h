@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * index -- reading persistent, edge and vector indexes inside a transaction.
+ *
+ * Keys (design decision 8): persistent (index, encoded values, slot, key);
+ * unique (index, encoded values) -> slot, key; edge (index, slot of the vertex,
+ * vertex, edge key), one index per direction; vector (index, slot, key) ->
+ * float32 row.
+ */
+#ifndef STORE_INDEX_H
+#define STORE_INDEX_H
+
+#include "store/doc.h"
+
+/*
+ * A range over a persistent index: equal on the first equal_count fields, then
+ * optionally bounds on the next one. Values compare in AQL's order.
+ */
+struct index_range {
+    const struct val *equal;
+    size_t equal_count;
+    struct val lower, upper; /* VAL_NONE = open */
+    bool lower_included, upper_included;
+    bool is_reverse;
+};
+
+struct index_iter;
+MUST_CHECK enum errc index_scan(struct index_iter **out, struct txn *t, const struct collection *c,
+                                const struct index_def *index, const struct index_range *range,
+                                struct error *err);
+
+enum edge_direction { EDGE_OUTBOUND, EDGE_INBOUND, EDGE_ANY };
+/* Edges whose _from (outbound) or _to (inbound) is the vertex. */
+MUST_CHECK enum errc index_scan_edges(struct index_iter **out, struct txn *t,
+                                      const struct collection *c, struct slice vertex,
+                                      enum edge_direction direction, struct error *err);
+
+/* The key of the next document; lives until the next step. false: index_iter_check. */
+bool index_iter_next(struct index_iter *it, struct slice *key);
+MUST_CHECK enum errc index_iter_check(const struct index_iter *it, struct error *err);
+void index_iter_free(struct index_iter *it);
+
+/* ---- vectors: the interface that FAISS segments will fill behind ---- */
+
+struct vector_hit {
+    struct slice key; /* lives in the arena */
+    float score;      /* as APPROX_NEAR_*: cosine and inner product high is near, L2 low is near */
+};
+
+/* May be NULL: all. Called for candidates; false drops the document. */
+typedef bool (*vector_filter)(void *ctx, struct slice key);
+
+/* The k nearest by the index's metric, best first, exact in this view with own writes. */
+MUST_CHECK enum errc vector_search(struct txn *t, const struct collection *c,
+                                   const struct index_def *index, const float *query,
+                                   uint32_t dimension, size_t k, vector_filter filter, void *ctx,
+                                   struct arena *arena, struct vector_hit *hits, size_t *count,
+                                   struct error *err);
+
+/* Kernels with run-time dispatch (SSE2, AVX2+FMA, AVX-512). */
+float vector_dot(const float *a, const float *b, size_t n);
+float vector_l2_squared(const float *a, const float *b, size_t n);
+
+#endif

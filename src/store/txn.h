@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * txn -- a transaction: reads one published view plus its own writes, commits
+ * through the committer (design decision 2).
+ *
+ * Belongs to one thread at a time. Calls block on I/O: pool threads only.
+ */
+#ifndef STORE_TXN_H
+#define STORE_TXN_H
+
+#include "base/arena.h"
+#include "store/kv.h"
+#include "store/store.h"
+
+enum isolation {
+    ISOLATION_SNAPSHOT,     /* written keys are checked: first committer wins */
+    ISOLATION_SERIALIZABLE, /* read keys and ranges too: no write skew, no phantoms */
+};
+
+struct txn_options {
+    enum isolation isolation;
+    bool is_read_only;
+    bool no_sync;          /* answer after the log write; durable within 100 ms */
+    uint64_t max_bytes;    /* of writes; 0 = 512 MiB; more is ERR_LIMIT */
+};
+
+/* Returned to the caller, who must txn_end() it. */
+MUST_CHECK enum errc txn_begin(struct txn **out, struct store *s, const struct txn_options *opt,
+                               struct error *err);
+
+/* The catalog of its view; valid until txn_end. */
+const struct catalog *txn_catalog(const struct txn *t);
+struct store *txn_store(const struct txn *t);
+uint64_t txn_view_seq(const struct txn *t);
+
+/*
+ * Durable and visible on OK. ERR_CONFLICT (1200) names the key and, when known,
+ * the collection. Waits for the committer. Without writes it is free.
+ */
+MUST_CHECK enum errc txn_commit(struct txn *t, struct error *err);
+uint64_t txn_commit_seq(const struct txn *t); /* after txn_commit; 0 without writes */
+/* Rolls back unless committed. NULL is allowed. */
+void txn_end(struct txn *t);
+
+bool txn_has_writes(const struct txn *t);
+uint64_t txn_write_bytes(const struct txn *t);
+
+/* Undo of a part: everything written after the mark is forgotten. */
+size_t txn_mark(const struct txn *t);
+void txn_rewind(struct txn *t, size_t mark);
+
+/* ---- for the files of store only: raw keys under the transaction ---- */
+
+MUST_CHECK enum errc txn_get(struct txn *t, enum kv_family f, struct slice key, struct arena *arena,
+                             struct slice *value, struct error *err);
+MUST_CHECK enum errc txn_put(struct txn *t, enum kv_family f, struct slice key, struct slice value,
+                             struct error *err);
+MUST_CHECK enum errc txn_delete(struct txn *t, enum kv_family f, struct slice key,
+                                struct error *err);
+
+struct txn_iter;
+MUST_CHECK enum errc txn_iter_new(struct txn_iter **out, struct txn *t, enum kv_family f,
+                                  const struct kv_scan *scan, struct error *err);
+bool txn_iter_valid(const struct txn_iter *it);
+struct slice txn_iter_key(const struct txn_iter *it);
+struct slice txn_iter_value(const struct txn_iter *it);
+void txn_iter_next(struct txn_iter *it);
+MUST_CHECK enum errc txn_iter_check(const struct txn_iter *it, struct error *err);
+void txn_iter_free(struct txn_iter *it); /* before the transaction ends */
+
+/* ---- replication, feeds, index builders ---- */
+
+/*
+ * A sink sees every commit in order. stage runs on the committer before
+ * publication and may delay or fail it (a replica); published runs after it.
+ */
+struct commit_sink {
+    enum errc (*stage)(void *ctx, uint64_t seq, struct slice batch, struct error *err);
+    void (*published)(void *ctx, uint64_t seq);
+    void *ctx;
+    struct commit_sink *next; /* the store's */
+};
+void store_add_sink(struct store *s, struct commit_sink *sink); /* before the first commit */
+
+#endif
