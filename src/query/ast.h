@@ -8,7 +8,9 @@
  *
  * Children are listed below in brackets, in their order. A child marked with ?
  * may be absent and is then a NULL pointer at its place, so that an index
- * always means the same child. "each" means any number of children.
+ * always means the same child. "each" means any number of children. A
+ * "collection" is AST_NAME or AST_BIND_COLLECTION; declared collections and edge
+ * collections may also be AST_BIND.
  */
 #ifndef QUERY_AST_H
 #define QUERY_AST_H
@@ -26,7 +28,7 @@ enum ast_kind {
 
     /* ---- operations ---- */
     AST_WITH,     /* [each collection] declared collections */
-    AST_FOR,      /* [AST_VAR, source, search?, options?] */
+    AST_FOR,      /* [pattern, source, search?, options?] pattern: as for AST_LET */
     AST_TRAVERSE, /* [vertex AST_VAR, edge AST_VAR?, path AST_VAR?, depth?, start, graph,
                       AST_PRUNE?, options?] op: ast_direction; depth: AST_RANGE or one number */
     AST_SHORTEST_PATH,      /* [vertex AST_VAR, edge AST_VAR?, start, target, graph, options?]
@@ -70,19 +72,22 @@ enum ast_kind {
     AST_QUANTIFIER,      /* [number?] op: ast_quantifier; number: for AT LEAST and for a count */
 
     /* ---- expressions ---- */
-    AST_VALUE,           /* [] val: null, bool, number or string */
+    AST_VALUE,           /* [] val: null, bool, number (with its sign) or string */
     AST_NAME,            /* [] name: variable, collection, view, or CURRENT, NEW, OLD */
     AST_BIND,            /* [] name: @name without its @ */
     AST_BIND_COLLECTION, /* [] name: @@name with one @, as in the bind values */
-    AST_ATTR,            /* [object] name: object.name */
+    AST_ATTR,            /* [object] name: object.name and object["name"], but ["0"] is AST_INDEX */
     AST_ATTR_BIND,       /* [object] name: of the bind parameter; a string or an array of them */
     AST_INDEX,           /* [object, index] */
     AST_EXPAND,          /* [array, filter?, offset?, count?, projection?, tail?] op: levels, 1 for
                             [*], 2 for [**]. filter and projection see CURRENT. tail is the
                             access behind the bracket, applied to each element; its
-                            innermost object is AST_ELEMENT: a[*].b has tail ATTR(ELEMENT, b) */
+                            innermost object is AST_ELEMENT: a[*].b has tail ATTR(ELEMENT, b),
+                            a[*].b[*].c has tail EXPAND(ATTR(ELEMENT, b), tail ATTR(ELEMENT, c)),
+                            and a[*].b[**] is EXPAND(a[*].b) as ArangoDB has it */
     AST_ELEMENT,         /* [] the element within the nearest tail */
-    AST_ARRAY_TEST,      /* [array, AST_QUANTIFIER?, filter?] a[? ANY FILTER ...]; neither: not empty */
+    AST_ARRAY_TEST,      /* [array, AST_QUANTIFIER?, filter?] op: levels as for AST_EXPAND;
+                            a[? ANY FILTER ...]; no quantifier is ANY; neither: not empty */
     AST_CALL,            /* [each argument] name: upper case, with namespace. INFER and EMBED in
                             either form: [model, prompt, options?] and [model, text] */
     AST_UNARY,           /* [value] op: AST_OP_NOT, AST_OP_PLUS, AST_OP_MINUS */
@@ -91,8 +96,8 @@ enum ast_kind {
     AST_TERNARY,         /* [condition, then?, else] a ? : b has no then */
     AST_RANGE,           /* [from, to] */
     AST_ARRAY,           /* [each element] */
-    AST_OBJECT,          /* [each AST_FIELD, AST_FIELD_BIND or AST_FIELD_COMPUTED] a name given
-                            twice keeps the last value */
+    AST_OBJECT,          /* [each AST_FIELD, AST_FIELD_BIND or AST_FIELD_COMPUTED] of a name given
+                            twice the first counts */
     AST_FIELD,           /* [value] name; {x} is the same as {x: x} */
     AST_FIELD_BIND,      /* [value] name: of the bind parameter that holds the field's name */
     AST_FIELD_COMPUTED,  /* [field's name, value] */
@@ -135,12 +140,14 @@ enum ast_flags {
 };
 
 struct ast {
-    uint8_t kind;     /* enum ast_kind */
-    uint8_t op;       /* see the kind */
-    uint16_t flags;   /* enum ast_flags */
-    uint32_t pos;     /* byte offset in the text, where the thing begins; binary: its operator */
-    uint32_t count;   /* children */
-    uint32_t slot;    /* the resolver's; 0 from the parser */
+    uint8_t kind;      /* enum ast_kind */
+    uint8_t op;        /* see the kind */
+    uint16_t flags : 4;  /* enum ast_flags */
+    uint16_t depth : 12; /* levels of this tree, 1 without children; at most LIMIT_AQL_NESTING */
+    uint32_t pos;      /* byte offset in the text where it begins; of an operator, a dot's name or
+                          a bracket where that stands */
+    uint32_t count;    /* children */
+    uint32_t slot;     /* the resolver's; 0 from the parser */
     struct ast **kids; /* NULL when there are none */
     struct slice name; /* unescaped, lives in the arena */
     struct val val;    /* AST_VALUE only */
