@@ -200,9 +200,9 @@ static unsigned text_heading_level(struct slice text, const struct line *line, b
     if (s.len > TEXT_HEADING_BYTES_MAX || !line_ends_group(text, line))
         return 0;
     last = s.ptr[s.len - 1];
-    if (last == ';' || last == ',' || (last == '.' && !is_caps))
-        return 0;
     depth = number_depth(s);
+    if (last == ';' || last == ',' || (last == '.' && !is_caps && (depth == 0 || s.len > 50)))
+        return 0;
     return depth ? depth + 1 : is_caps ? 2 : 0;
 }
 

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One question through its stages:
+ *
+ *   start -> EMBED (waits) -> search, rank, threshold -> GENERATE (waits) -> cite -> done
+ *                                 |                                           ^
+ *                                 `-- search only, or nothing relevant -------'
+ *
+ * Events of the model arrive on its thread while the step waits; between arming
+ * the gate and the last event only that thread touches the answer's buffer.
+ */
+#include "base/env.h"
+#include "retrieve/ask_prompt.h"
+#include "retrieve/cite.h"
+#include "retrieve/corpus.h"
+#include "retrieve/gate.h"
+#include "retrieve/rank.h"
+
+#include <math.h>
+
+enum {
+    ANSWER_TOKENS = 256,
+    ANSWER_BYTES_MAX = 4 * MIB,
+    QUESTION_BYTES_MAX = 64 * KIB,
+    DIMENSION_MAX = 65536,
+    CANDIDATES_MAX = 128,  /* chunks that are ranked again */
+    CANDIDATES_EXTRA = 8,
+};
+
+enum ask_stage { ASK_START, ASK_EMBED, ASK_GENERATE, ASK_DONE };
+
+struct rag_ask {
+    const struct rag_env *env;
+    struct rag_ask_options opt; /* slices in the arena */
+    struct arena *arena;
+    struct corpus corpus;
+    enum ask_stage stage;
+    bool is_waiting;
+    struct model_info chat, embedding;
+    struct corpus_hit *hits;
+    size_t hit_count;
+    size_t used; /* hits in the prompt */
+    struct rag_answer answer;
+    uint64_t since_us;
+    struct gate gate;
+
+    /* Filled by the model's thread, read after the gate. */
+    float *vector;
+    uint32_t dimension;
+    struct buf text;
+    enum gen_finish finish;
+    struct error failure;
+    uint32_t prompt_tokens, completion_tokens;
+};
+
+static uint64_t now_us(const struct rag_ask *a)
+{
+    return env_mono_us(store_env(a->env->store));
+}
+
+static enum errc cancelled(struct error *err)
+{
+    return fail(err, ERR_GONE, "the question was cancelled");
+}
+
+static enum errc take_failure(const struct rag_ask *a, struct error *err)
+{
+    if (a->failure.code != OK && err)
+        *err = a->failure;
+    return a->failure.code;
+}
+
+/* ---- embedding the question ---- */
+
+static void on_embedded(void *ctx, const struct embed_result *r)
+{
+    struct rag_ask *a = ctx;
+
+    if (r->err) {
+        a->failure = *r->err;
+    } else if (r->count != 1 || r->dimension == 0 || r->dimension > DIMENSION_MAX) {
+        (void)fail(&a->failure, ERR_INTERNAL, "model '%s' answered %zu vectors of %u numbers",
+                   a->embedding.name, r->count, r->dimension);
+    } else {
+        a->dimension = r->dimension;
+        a->vector = mem_alloc(r->dimension * sizeof(float));
+        memcpy(a->vector, r->vectors, r->dimension * sizeof(float));
+    }
+    gate_open(&a->gate);
+}
+
+static enum errc start_embed(struct rag_ask *a, struct error *err)
+{
+    enum errc rc = OK;
+    struct generator *g = a->env->generator;
+    struct embed_request req = { .texts = &a->opt.question,
+                                 .count = 1,
+                                 .cancel = a->gate.wake.cancel,
+                                 .on_done = on_embedded,
+                                 .ctx = a };
+
+    TRY(g->model(g, a->opt.embedding_model, MODEL_EMBEDDING, &a->embedding, err));
+    a->answer.embedding_model = slice_str(a->embedding.name);
+    if (!a->opt.search_only) { /* before work is done for nothing */
+        TRY(g->model(g, a->opt.model, MODEL_CHAT, &a->chat, err));
+        a->answer.model = slice_str(a->chat.name);
+    }
+    req.model = a->answer.embedding_model;
+    a->since_us = now_us(a);
+    gate_arm(&a->gate);
+    TRY(g->embed(g, &req, err));
+out:
+    return rc;
+}
+
+/* ---- searching ---- */
+
+static void publish_hits(struct rag_ask *a)
+{
+    struct rag_source_hit *hits = arena_alloc(a->arena, (a->hit_count + 1) * sizeof *hits);
+
+    for (size_t i = 0; i < a->hit_count; i++)
+        hits[i] = a->hits[i].hit;
+    a->answer.hits = hits;
+    a->answer.hit_count = a->hit_count;
+    if (a->opt.on_sources)
+        a->opt.on_sources(a->opt.ctx, hits, a->hit_count);
+}
+
+/* Finds and ranks hits. *is_relevant: some are over the threshold; those below it stand last. */
+static enum errc search(struct rag_ask *a, bool *is_relevant, struct error *err)
+{
+    enum errc rc = OK;
+    const struct settings *s = a->env->settings;
+    size_t top_k = a->opt.top_k ? a->opt.top_k : (size_t)s->retrieve_top_k;
+    size_t candidates = top_k * 3 + CANDIDATES_EXTRA;
+    double min_score = isnan(a->opt.min_score) ? s->retrieve_min_score : a->opt.min_score;
+    double best;
+
+    if (candidates > CANDIDATES_MAX)
+        candidates = top_k > CANDIDATES_MAX ? top_k : CANDIDATES_MAX;
+    a->since_us = now_us(a);
+    TRY(corpus_search(&a->corpus, a->vector, a->dimension, candidates, a->arena, &a->hits,
+                      &a->hit_count, err));
+    best = rank_hits(a->opt.question, a->hits, a->hit_count, a->arena);
+    if (a->hit_count > top_k)
+        a->hit_count = top_k;
+    *is_relevant = best >= min_score;
+    a->answer.search_us = now_us(a) - a->since_us;
+    publish_hits(a);
+out:
+    return rc;
+}
+
+/* ---- generating ---- */
+
+static void on_event(void *ctx, const struct gen_event *e)
+{
+    struct rag_ask *a = ctx;
+
+    if (e->text.len > 0) {
+        buf_add_slice(&a->text, e->text);
+        if (a->opt.on_text)
+            a->opt.on_text(a->opt.ctx, e->text);
+    }
+    if (!e->is_last)
+        return;
+    a->finish = e->finish;
+    a->prompt_tokens = e->prompt_tokens;
+    a->completion_tokens = e->completion_tokens;
+    if (e->finish == GEN_FAILED && e->err)
+        a->failure = *e->err;
+    else if (e->finish == GEN_FAILED)
+        (void)fail(&a->failure, ERR_INTERNAL, "model '%s' failed", a->chat.name);
+    else if (e->finish == GEN_CANCELLED)
+        (void)cancelled(&a->failure);
+    gate_open(&a->gate);
+}
+
+static enum errc start_generate(struct rag_ask *a, struct error *err)
+{
+    enum errc rc = OK;
+    struct generator *g = a->env->generator;
+    struct ask_prompt_options prompt = { .question = a->opt.question,
+                                         .hits = a->hits,
+                                         .hit_count = a->hit_count,
+                                         .model = &a->chat,
+                                         .max_tokens = a->opt.max_tokens };
+    struct gen_request req = { .model = a->answer.model,
+                               .sampling = gen_sampling_default(),
+                               .max_tokens = a->opt.max_tokens,
+                               .cancel = a->gate.wake.cancel,
+                               .on_event = on_event,
+                               .ctx = a };
+
+    TRY(ask_prompt_build(g, &prompt, a->arena, &req.messages, &a->used, err));
+    req.sampling.temperature = isnan(a->opt.temperature) ? 0 : a->opt.temperature;
+    a->since_us = now_us(a);
+    gate_arm(&a->gate);
+    TRY(g->submit(g, &req, err));
+out:
+    return rc;
+}
+
+static void answer_unknown(struct rag_ask *a)
+{
+    a->answer.text = slice_str(ask_prompt_unknown);
+    a->answer.is_answered = false;
+    if (a->opt.on_text)
+        a->opt.on_text(a->opt.ctx, a->answer.text);
+}
+
+static void finish_answer(struct rag_ask *a)
+{
+    a->answer.generate_us = now_us(a) - a->since_us;
+    a->answer.text = buf_slice(&a->text);
+    a->answer.prompt_tokens = a->prompt_tokens;
+    a->answer.completion_tokens = a->completion_tokens;
+    a->answer.is_answered = !cite_says_unknown(a->answer.text);
+    if (a->answer.is_answered)
+        a->answer.citations = cite_answer(a->answer.text, a->opt.question, a->hits, a->used,
+                                          a->arena, &a->answer.citation_count);
+}
+
+/* ---- the machine ---- */
+
+enum errc rag_ask_start(struct rag_ask **out, const struct rag_env *env,
+                        const struct rag_ask_options *opt, struct rag_wake wake, struct error *err)
+{
+    struct rag_ask *a;
+
+    if (opt->question.len == 0)
+        return fail(err, ERR_INVALID, "the question is empty");
+    if (opt->question.len > QUESTION_BYTES_MAX)
+        return fail(err, ERR_TOO_LARGE, "the question has %zu bytes, the limit is %d",
+                    opt->question.len, QUESTION_BYTES_MAX);
+    if (opt->top_k > 100)
+        return fail(err, ERR_INVALID, "top_k is %u, the limit is 100", opt->top_k);
+    a = mem_zalloc(sizeof *a);
+    a->env = env;
+    a->arena = arena_new(0);
+    a->opt = *opt;
+    a->opt.question = arena_copy(a->arena, opt->question);
+    a->opt.model = arena_copy(a->arena, opt->model);
+    a->opt.embedding_model = arena_copy(a->arena, opt->embedding_model);
+    a->opt.max_tokens = opt->max_tokens ? opt->max_tokens : ANSWER_TOKENS;
+    a->corpus = corpus_of(env, opt->db_id, slice_of(NULL, 0), arena_copy(a->arena, opt->chunks));
+    a->gate.wake = wake;
+    buf_init(&a->text, ANSWER_BYTES_MAX);
+    *out = a;
+    return OK;
+}
+
+/* Runs one stage. *waits: a call is under way. */
+static enum errc run_stage(struct rag_ask *a, bool *waits, struct error *err)
+{
+    enum errc rc = OK;
+    bool is_relevant;
+
+    *waits = false;
+    switch (a->stage) {
+    case ASK_START:
+        TRY(start_embed(a, err));
+        a->stage = ASK_EMBED;
+        *waits = true;
+        break;
+    case ASK_EMBED:
+        TRY(take_failure(a, err));
+        a->answer.embed_us = now_us(a) - a->since_us;
+        TRY(search(a, &is_relevant, err));
+        a->stage = ASK_DONE;
+        if (a->opt.search_only) {
+            a->answer.is_answered = is_relevant;
+        } else if (!is_relevant) {
+            answer_unknown(a);
+        } else {
+            TRY(start_generate(a, err));
+            a->stage = ASK_GENERATE;
+            *waits = true;
+        }
+        break;
+    case ASK_GENERATE:
+        TRY(take_failure(a, err));
+        finish_answer(a);
+        a->stage = ASK_DONE;
+        break;
+    case ASK_DONE:
+        break;
+    }
+out:
+    return rc;
+}
+
+enum errc rag_ask_step(struct rag_ask *a, enum rag_state *state, struct rag_answer *answer,
+                       struct error *err)
+{
+    enum errc rc = OK;
+    bool waits;
+
+    a->is_waiting = false;
+    while (a->stage != ASK_DONE) {
+        if (gate_is_cancelled(&a->gate))
+            TRY(cancelled(err));
+        TRY(run_stage(a, &waits, err));
+        if (!waits)
+            continue;
+        a->is_waiting = true;
+        *state = RAG_WAIT;
+        if (gate_wait(&a->gate))
+            return OK;
+        a->is_waiting = false;
+    }
+    *state = RAG_DONE;
+    *answer = a->answer;
+out:
+    return rc;
+}
+
+void rag_ask_free(struct rag_ask *a)
+{
+    if (!a)
+        return;
+    if (a->is_waiting)
+        BUG("question freed while it waits");
+    mem_free(a->vector);
+    buf_release(&a->text);
+    arena_free(a->arena);
+    mem_free(a);
+}

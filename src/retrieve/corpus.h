@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * corpus -- the documents and chunks collections: their shapes, keys and
+ * transactions. Knows nothing of models or prompts.
+ *
+ * Calls block on the store: worker threads only.
+ */
+#ifndef RETRIEVE_CORPUS_H
+#define RETRIEVE_CORPUS_H
+
+#include "retrieve/chunk.h"
+#include "retrieve/rag.h"
+
+struct corpus {
+    struct store *store;
+    uint64_t db_id;
+    struct slice documents, chunks; /* names of the collections */
+};
+
+/* The model that made the vectors; vectors of two models cannot be compared. */
+struct corpus_model {
+    struct slice name;
+    uint64_t file_bytes; /* tells two files of one name apart; 0 = unknown */
+    uint32_t dimension;
+};
+
+/* Defaults for empty names. */
+struct corpus corpus_of(const struct rag_env *env, uint64_t db_id, struct slice documents,
+                        struct slice chunks);
+
+/*
+ * Key of the document with that path: readable end of the path, then 16 digits of
+ * its SHA-256. Has no colon, so that "key:n" of a chunk shares its slot.
+ */
+struct slice corpus_key(struct slice path, struct arena *arena);
+
+/*
+ * Creates what is missing: both collections and the vector index. ERR_INVALID
+ * when the collections hold vectors of another model.
+ */
+MUST_CHECK enum errc corpus_prepare(const struct corpus *c, const struct corpus_model *model,
+                                    struct error *err);
+
+/* One document to be written. */
+struct corpus_doc {
+    struct slice key, path, title, text;
+    struct slice digest; /* hexadecimal SHA-256 of the text */
+    struct val attributes;
+    const struct chunk *chunks;
+    size_t chunk_count;
+    const float *vectors; /* chunk_count x model->dimension */
+};
+
+/* True when the stored document has this digest, title, attributes and splitter. */
+MUST_CHECK enum errc corpus_is_unchanged(const struct corpus *c, const struct corpus_doc *doc,
+                                         bool *out, struct error *err);
+
+/* Replaces document and chunks in one transaction; tries again on conflicts, 8 times at most. */
+MUST_CHECK enum errc corpus_write(const struct corpus *c, const struct corpus_doc *doc,
+                                  const struct corpus_model *model, struct error *err);
+
+/* Removes both. ERR_NOT_FOUND names the path. */
+MUST_CHECK enum errc corpus_remove(const struct corpus *c, struct slice path, struct error *err);
+
+struct corpus_hit {
+    struct rag_source_hit hit;
+    struct slice heading;
+};
+
+/*
+ * The k chunks nearest to the vector, best first; lives in the arena. A collection
+ * that is missing or has no vector index, or vectors of another length, is an error.
+ */
+MUST_CHECK enum errc corpus_search(const struct corpus *c, const float *vector, uint32_t dimension,
+                                   size_t k, struct arena *arena, struct corpus_hit **hits,
+                                   size_t *count, struct error *err);
+
+#endif
