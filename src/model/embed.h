@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * embedder -- one thread that turns texts into vectors with one engine lane.
+ *
+ * Small steps, shared in turn by all requests, so that one short query never
+ * waits for a long import.
+ */
+#ifndef MODEL_EMBED_H
+#define MODEL_EMBED_H
+
+#include "model/engine.h"
+
+struct embedder;
+
+struct embedder_options {
+    struct engine *engine; /* borrowed until embedder_free */
+    uint32_t window;       /* tokens of one text */
+    uint32_t queue_max;    /* requests */
+};
+MUST_CHECK enum errc embedder_new(struct embedder **out, const struct embedder_options *opt,
+                                  struct error *err);
+/* Ends what waits with ERR_GONE and joins. NULL is allowed. */
+void embedder_free(struct embedder *e);
+
+/* Tokenises here, on the caller's thread. ERR_BUSY: the queue is full. */
+MUST_CHECK enum errc embedder_add(struct embedder *e, const struct embed_request *req,
+                                  struct error *err);
+void embedder_drain(struct embedder *e); /* refuses new requests from now on */
+
+struct embedder_stats {
+    uint32_t waiting;
+    uint64_t texts, tokens, truncated;
+};
+void embedder_stats(struct embedder *e, struct embedder_stats *out);
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * engine -- one loaded model and its lanes, behind a table of functions that
+ * llama.cpp and the scripted engine fill. Hides which of them it is.
+ *
+ * The model half (tokenise, piece, render) may be used by any thread. A lane
+ * (a context with its own KV cells) belongs to one thread at a time.
+ */
+#ifndef MODEL_ENGINE_H
+#define MODEL_ENGINE_H
+
+#include "base/base.h"
+#include "base/buf.h"
+#include "base/error.h"
+#include "model/generator.h"
+
+enum {
+    ENGINE_SEQ_MAX = 256, /* sequence ids of one lane: a limit of llama.cpp */
+    ENGINE_PIECE_BYTES = 256,
+};
+
+struct engine_info {
+    enum model_kind kind;
+    uint32_t context_tokens; /* what the model was made for */
+    uint32_t vocab_size;
+    uint32_t dimension; /* of embeddings */
+    uint64_t parameters;
+    uint64_t file_bytes;
+    bool can_fork; /* a range of one sequence may be shared with another */
+    char description[128];
+};
+
+struct engine_lane_options {
+    uint32_t cells;        /* KV cells of all sequences together */
+    uint32_t seq_max;      /* <= ENGINE_SEQ_MAX */
+    uint32_t batch_tokens; /* of one decode */
+    bool is_unified;       /* one pool: sharing works, everybody pays for all used cells */
+    bool (*should_stop)(void *ctx); /* asked often during a decode; true ends it with ERR_GONE */
+    void *ctx;
+};
+
+/* One token of a step. want_output: logits, or for embeddings true everywhere. */
+struct engine_token {
+    int32_t id;
+    uint32_t pos;
+    uint16_t seq;
+    bool want_output;
+};
+
+/* Who wrote what, for the chat template. */
+struct chat_message {
+    struct slice role;
+    struct slice content;
+};
+
+struct engine;
+struct engine_lane;
+
+struct engine_ops {
+    void (*free)(struct engine *e);
+
+    /*
+     * Writes up to max ids and returns how many the text has. add_special puts
+     * the model's start (and end) tokens around; parse_special reads the texts
+     * of control tokens as control tokens.
+     */
+    size_t (*tokenise)(struct engine *e, struct slice text, bool add_special, bool parse_special,
+                       int32_t *out, size_t max);
+    /* Bytes of a token; control tokens have none. Returns their number. */
+    size_t (*piece)(struct engine *e, int32_t id, char out[ENGINE_PIECE_BYTES]);
+    bool (*is_end)(struct engine *e, int32_t id); /* ends an answer */
+    /* The first place at or after from where text spells a control token. */
+    bool (*find_control)(struct engine *e, struct slice text, size_t from, size_t *at, size_t *len);
+    /* Appends the messages by the model's chat template, ready for the answer. */
+    enum errc (*render)(struct engine *e, const struct chat_message *messages, size_t count,
+                        struct buf *out, struct error *err);
+
+    enum errc (*lane_open)(struct engine *e, struct engine_lane **out,
+                           const struct engine_lane_options *opt, struct error *err);
+};
+
+struct engine_lane_ops {
+    void (*close)(struct engine_lane *lane);
+    /*
+     * Computes one step. Positions of a sequence continue where it ends. After
+     * an error the sequences of the batch hold an unknown part of it: cut them
+     * back with seq_cut before going on.
+     */
+    enum errc (*decode)(struct engine_lane *lane, const struct engine_token *tokens, size_t count,
+                        struct error *err);
+    /* Logits of the i-th token of the last decode; vocab_size floats, until the next decode. */
+    const float *(*logits)(struct engine_lane *lane, size_t i);
+    /* Pooled, not normalised vector of a sequence of the last decode. */
+    const float *(*embedding)(struct engine_lane *lane, uint16_t seq);
+    /* Forgets the tokens of seq at positions >= from. */
+    void (*seq_cut)(struct engine_lane *lane, uint16_t seq, uint32_t from);
+    /* Sequence to, which must be empty, becomes the first n tokens of from. Copies nothing. */
+    void (*fork)(struct engine_lane *lane, uint16_t from, uint16_t to, uint32_t n);
+};
+
+struct engine {
+    const struct engine_ops *ops;
+    struct engine_info info;
+};
+
+struct engine_lane {
+    const struct engine_lane_ops *ops;
+};
+
+static inline void engine_free(struct engine *e)
+{
+    if (e)
+        e->ops->free(e);
+}
+
+static inline void engine_lane_close(struct engine_lane *lane)
+{
+    if (lane)
+        lane->ops->close(lane);
+}
+
+/*
+ * Shares the first n tokens of a sequence with an empty one. Only for a lane
+ * that was opened unified on an engine that can fork (llama.cpp aborts the
+ * process on other pools); ids stay below the lane's seq_max.
+ */
+static inline void engine_fork(struct engine_lane *lane, uint16_t from, uint16_t to, uint32_t n)
+{
+    lane->ops->fork(lane, from, to, n);
+}
+
+/* Opens a GGUF file, after a check of its own. progress may be NULL. */
+MUST_CHECK enum errc engine_llama_open(struct engine **out, const char *path,
+                                       void (*progress)(void *ctx, double done), void *ctx,
+                                       struct error *err);
+
+/* spec: "chat,prefill=4000,decode=100,ctx=4096,script=TEXT" or "embed,dim=384". */
+MUST_CHECK enum errc engine_sim_open(struct engine **out, const char *spec, struct error *err);
+
+/* Checks a GGUF file so far that no count or offset in it leaves the file. */
+MUST_CHECK enum errc gguf_check(const char *path, uint64_t *file_bytes, struct error *err);
+
+#endif

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The generator of this node: finds the model, tokenises on the caller's thread
+ * and queues.
+ */
+#include "model/model_private.h"
+#include "model/prompt.h"
+
+#include <stdio.h>
+
+static const char *kind_name(enum model_kind kind)
+{
+    switch (kind) {
+    case MODEL_CHAT:
+        return "chat";
+    case MODEL_EMBEDDING:
+        return "embedding";
+    }
+    BUG("kind %d", (int)kind);
+}
+
+static enum errc no_model(struct models *m, struct slice name, enum model_kind kind,
+                          struct error *err)
+{
+    char list[160] = "";
+    size_t len = 0;
+    for (size_t i = 0; i < m->count && len < sizeof list; i++)
+        len += (size_t)snprintf(list + len, sizeof list - len, "%s%s (%s)", i ? ", " : "",
+                                m->list[i]->name, kind_name(m->list[i]->engine->info.kind));
+    if (m->count == 0)
+        snprintf(list, sizeof list, "none");
+    if (name.len == 0)
+        return fail(err, ERR_NOT_FOUND, "no %s model is loaded; loaded: %s", kind_name(kind), list);
+    return fail(err, ERR_NOT_FOUND, "no %s model is named %.*s; loaded: %s", kind_name(kind),
+                (int)(name.len < 64 ? name.len : 64), name.ptr, list);
+}
+
+/* Empty name: the setting's, else the first of that kind. is_any: the kind does not matter. */
+static enum errc find(struct models *m, struct slice name, enum model_kind kind, bool is_any,
+                      struct model **out, struct error *err)
+{
+    enum errc rc = OK;
+    if (name.len == 0)
+        name = slice_str(kind == MODEL_CHAT ? m->settings.chat_model
+                                            : m->settings.embedding_model);
+    *out = NULL;
+    pthread_mutex_lock(&m->lock);
+    for (size_t i = 0; i < m->count && !*out; i++) {
+        struct model *model = m->list[i];
+        bool is_kind = model->engine->info.kind == kind || (is_any && name.len > 0);
+        if (is_kind && (name.len == 0 || slice_is(name, model->name)))
+            *out = model;
+    }
+    if (!*out)
+        rc = no_model(m, name, kind, err);
+    pthread_mutex_unlock(&m->lock);
+    return rc;
+}
+
+static struct models *models_of(struct generator *g)
+{
+    return CONTAINER_OF(g, struct models, generator);
+}
+
+enum errc model_submit(struct model *model, const struct gen_request *req, struct error *err)
+{
+    const struct settings *s = &model->models->settings;
+    struct gen_request r = *req;
+    int32_t *tokens = NULL;
+    uint32_t count = 0;
+    enum errc rc = OK;
+    TRY(sampling_check(&r.sampling, err));
+    if (r.adapter.len > 0) {
+        rc = fail(err, ERR_NOT_FOUND, "no adapter is named %.*s", SLICE_ARG(r.adapter));
+        goto out;
+    }
+    TRY(prompt_tokens(model->engine, &r, model->context, &tokens, &count, err));
+    uint32_t max = r.max_tokens ? r.max_tokens : (uint32_t)s->default_max_tokens;
+    if (max > model->context - count)
+        max = model->context - count;
+    if (r.deadline_ms == 0)
+        r.deadline_ms = (uint64_t)s->request_timeout_ms;
+    if (r.deadline_ms > 7 * 86400000u)
+        r.deadline_ms = 7 * 86400000u;
+    tokens = mem_realloc(tokens, ((size_t)count + max) * sizeof *tokens);
+    struct gen_job *job = gen_job_new(&r, tokens, count, max);
+    tokens = NULL; /* the job's now */
+    rc = sched_add(model->sched, job, err);
+    if (rc != OK)
+        gen_job_free(job);
+out:
+    mem_free(tokens);
+    return rc;
+}
+
+static enum errc submit(struct generator *g, const struct gen_request *req, struct error *err)
+{
+    struct model *model = NULL;
+    enum errc rc = find(models_of(g), req->model, MODEL_CHAT, false, &model, err);
+    return rc == OK ? model_submit(model, req, err) : rc;
+}
+
+static enum errc embed(struct generator *g, const struct embed_request *req, struct error *err)
+{
+    struct model *model = NULL;
+    enum errc rc = find(models_of(g), req->model, MODEL_EMBEDDING, false, &model, err);
+    return rc == OK ? embedder_add(model->embedder, req, err) : rc;
+}
+
+/* Of an embedding model with its start and end tokens: that is what must fit its window. */
+static size_t count_of(struct model *model, struct slice text)
+{
+    struct engine *e = model->engine;
+    bool add_special = e->info.kind == MODEL_EMBEDDING;
+    int32_t none;
+    return e->ops->tokenise(e, text, add_special, false, &none, 0);
+}
+
+static enum errc count_tokens(struct generator *g, struct slice name, struct slice text,
+                              size_t *count, struct error *err)
+{
+    struct model *model = NULL;
+    enum errc rc = find(models_of(g), name, MODEL_CHAT, true, &model, err);
+    if (rc == OK)
+        *count = count_of(model, text);
+    return rc;
+}
+
+/* len or a little less, so that no character is cut. */
+static size_t whole_chars(struct slice text, size_t len)
+{
+    while (len > 0 && len < text.len && ((unsigned char)text.ptr[len] & 0xc0) == 0x80)
+        len--;
+    return len;
+}
+
+static size_t next_char(struct slice text, size_t at)
+{
+    do
+        at++;
+    while (at < text.len && ((unsigned char)text.ptr[at] & 0xc0) == 0x80);
+    return at;
+}
+
+/*
+ * The longest beginning of at most max tokens. Tokens of word-piece models do
+ * not add up to the text, so it is searched for: grow until it is too long,
+ * then halve.
+ */
+static size_t fitting(struct model *model, struct slice text, size_t max)
+{
+    size_t fits = 0, at = max < 16 ? 64 : max * 4;
+    for (;;) {
+        at = whole_chars(text, at < text.len ? at : text.len);
+        if (count_of(model, slice_of(text.ptr, at)) > max)
+            break;
+        if (at == text.len)
+            return at;
+        fits = at;
+        at *= 2;
+    }
+    size_t over = at;
+    while (next_char(text, fits) < over) {
+        size_t mid = whole_chars(text, fits + (over - fits) / 2);
+        if (mid <= fits)
+            mid = next_char(text, fits);
+        if (count_of(model, slice_of(text.ptr, mid)) <= max)
+            fits = mid;
+        else
+            over = mid;
+    }
+    return fits;
+}
+
+static enum errc fit_tokens(struct generator *g, struct slice name, struct slice text, size_t max,
+                            size_t *len, struct error *err)
+{
+    struct model *model = NULL;
+    enum errc rc = find(models_of(g), name, MODEL_CHAT, true, &model, err);
+    if (rc == OK)
+        *len = text.len ? fitting(model, text, max) : 0;
+    return rc;
+}
+
+static void fill_info(const struct model *model, struct model_info *out)
+{
+    const struct engine_info *info = &model->engine->info;
+    memset(out, 0, sizeof *out);
+    snprintf(out->name, sizeof out->name, "%s", model->name);
+    snprintf(out->description, sizeof out->description, "%s", info->description);
+    out->kind = info->kind;
+    out->context_tokens = model->context;
+    out->dimension = info->kind == MODEL_EMBEDDING ? info->dimension : 0;
+    out->parameters = info->parameters;
+    out->file_bytes = info->file_bytes;
+    out->created_s = model->created_s;
+    out->is_ready = model->is_ready;
+}
+
+static size_t list(struct generator *g, struct model_info *out, size_t max)
+{
+    struct models *m = models_of(g);
+    pthread_mutex_lock(&m->lock);
+    size_t n = m->count;
+    for (size_t i = 0; i < n && i < max; i++)
+        fill_info(m->list[i], &out[i]);
+    pthread_mutex_unlock(&m->lock);
+    return n;
+}
+
+static enum errc get_model(struct generator *g, struct slice name, enum model_kind kind,
+                           struct model_info *out, struct error *err)
+{
+    struct model *model = NULL;
+    enum errc rc = find(models_of(g), name, kind, false, &model, err);
+    if (rc == OK)
+        fill_info(model, out);
+    return rc;
+}
+
+void generator_local_init(struct models *m)
+{
+    m->generator = (struct generator){
+        .submit = submit,
+        .embed = embed,
+        .count_tokens = count_tokens,
+        .fit_tokens = fit_tokens,
+        .models = list,
+        .model = get_model,
+    };
+}

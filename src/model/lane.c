@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One turn of the loop: finish what was cancelled, take new jobs while their
+ * worst case fits into the cells, fork those whose shared beginning is ready,
+ * then one engine step: a token for every sequence that decodes, and with what
+ * is left of the chunk, prompt tokens. Flags and deadlines are looked at between
+ * steps, so cancelling waits for one step at most; the engine is interrupted
+ * only when nobody in the step wants its result.
+ *
+ * A step that fails is tried again sequence by sequence, so that only the
+ * requests that cannot be computed fail.
+ */
+#include "model/lane.h"
+
+#include "base/env.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "model/prefix.h"
+
+#include <pthread.h>
+
+enum {
+    HOLDERS_MAX = 16,
+    ALONE_US = 400000, /* aimed length of a step without decoding sequences */
+    BESIDE_US = 60000, /* aimed share of prefill in a step with them */
+    PROBE_TOKENS = 32,
+    CHUNK_MIN = 16,
+    QUIET_RUNNING = 2, /* up to so many running, holders may use half of the cells */
+};
+
+static struct metric prompt_tokens =
+    METRIC_COUNTER("themis_prompt_tokens_total", "Prompt tokens of finished generations.");
+static struct metric cached_tokens = METRIC_COUNTER(
+    "themis_cached_prompt_tokens_total", "Prompt tokens that were shared instead of computed.");
+static struct metric generated_tokens =
+    METRIC_COUNTER("themis_generated_tokens_total", "Generated tokens.");
+static struct metric failed_steps =
+    METRIC_COUNTER("themis_failed_steps_total", "Engine steps that failed.");
+static struct metric queue_seconds =
+    METRIC_HISTOGRAM("themis_llm_queue_seconds", "Wait of a generation for a place in a lane.");
+static struct metric first_token_seconds = METRIC_HISTOGRAM(
+    "themis_time_to_first_token_seconds", "From arrival of a generation to its first token.");
+static struct metric step_seconds =
+    METRIC_HISTOGRAM("themis_decode_step_seconds", "Length of one engine step.");
+
+struct lane {
+    struct lane_options opt;
+    struct engine_lane *engine; /* owned */
+    struct prefix_table table;
+    struct gen_job *jobs[ENGINE_SEQ_MAX];  /* owned; by sequence id, NULL for holders */
+    uint64_t groups[ENGINE_SEQ_MAX];       /* of running and holders */
+    struct engine_token *batch;            /* owned */
+    size_t batch_len;
+    struct lane_chunks chunks;
+    uint32_t turn; /* which prefill begins */
+    pthread_t thread;
+    bool is_started;
+    _Atomic uint64_t prompt_count, completion_count, cached_count;
+};
+
+static uint64_t now(void)
+{
+    return env_mono_us(env_system());
+}
+
+/* Asked by the engine in the middle of a step. */
+static bool nobody_wants_step(void *ctx)
+{
+    struct lane *lane = ctx;
+    if (sched_is_stopping(lane->opt.sched))
+        return true;
+    if (lane->batch_len == 0)
+        return false;
+    for (size_t i = 0; i < lane->batch_len; i++) {
+        const struct gen_job *job = lane->jobs[lane->batch[i].seq];
+        if (!job || !gen_job_is_cancelled(job))
+            return false;
+    }
+    return true;
+}
+
+enum errc lane_new(struct lane **out, const struct lane_options *opt, struct error *err)
+{
+    struct lane *lane = mem_zalloc(sizeof *lane);
+    lane->opt = *opt;
+    lane->chunks = (struct lane_chunks){ opt->chunk, opt->chunk };
+    lane->batch = mem_alloc(opt->batch_tokens * sizeof *lane->batch);
+    prefix_init(&lane->table, opt->seq_max, opt->cells);
+    struct engine_lane_options eo = {
+        .cells = opt->cells,
+        .seq_max = opt->seq_max,
+        .batch_tokens = opt->batch_tokens,
+        .is_unified = true,
+        .should_stop = nobody_wants_step,
+        .ctx = lane,
+    };
+    enum errc rc = opt->engine->ops->lane_open(opt->engine, &lane->engine, &eo, err);
+    if (rc != OK) {
+        lane_free(lane);
+        return rc;
+    }
+    *out = lane;
+    return OK;
+}
+
+static uint32_t chunk_for(uint64_t us_per_token, uint64_t target_us, uint32_t max)
+{
+    uint32_t chunk = CHUNK_MIN;
+    while (chunk * 2 <= max && chunk * 2 * us_per_token <= target_us)
+        chunk *= 2;
+    return chunk < max ? chunk : max;
+}
+
+enum errc lane_probe(struct lane *lane, struct lane_chunks *out, struct error *err)
+{
+    uint64_t us = 0;
+    enum errc rc = OK;
+    struct engine_token probe[PROBE_TOKENS];
+    uint32_t count = PROBE_TOKENS < lane->opt.batch_tokens ? PROBE_TOKENS : lane->opt.batch_tokens;
+    for (int round = 0; round < 2; round++) { /* the first one warms up */
+        for (uint32_t i = 0; i < count; i++)
+            probe[i] = (struct engine_token){ (int32_t)(i % lane->opt.engine->info.vocab_size), i,
+                                              0, i + 1 == count };
+        us = now();
+        TRY(lane->engine->ops->decode(lane->engine, probe, count, err));
+        us = now() - us;
+        lane->engine->ops->seq_cut(lane->engine, 0, 0);
+    }
+    out->alone = chunk_for(us / count, ALONE_US, lane->opt.chunk);
+    out->beside = chunk_for(us / count, BESIDE_US, lane->opt.chunk);
+out:
+    return rc;
+}
+
+/* ---- ends ---- */
+
+static void close_seq(struct lane *lane, int id)
+{
+    struct prefix_heir heir = prefix_close(&lane->table, id);
+    if (heir.id >= 0 && heir.n > 0)
+        engine_fork(lane->engine, (uint16_t)id, (uint16_t)heir.id, heir.n);
+    if (heir.id >= 0 && lane->jobs[heir.id])
+        lane->jobs[heir.id]->cached = heir.n;
+    lane->engine->ops->seq_cut(lane->engine, (uint16_t)id, 0);
+}
+
+static void drop_holder(struct lane *lane, int id)
+{
+    close_seq(lane, id);
+    sched_forget(lane->opt.sched, lane->opt.index, lane->groups[id]);
+}
+
+/* Worth keeping: long enough, and not just a short branch of what is kept anyway. */
+static bool should_hold(const struct lane *lane, int id)
+{
+    const struct prefix_seq *s = &lane->table.seqs[id];
+    if (!s->is_forked || s->computed < PREFIX_MIN || !lane->opt.engine->info.can_fork)
+        return false;
+    bool is_branch = s->parent >= 0 && lane->table.seqs[s->parent].known > s->shared;
+    return !is_branch || s->computed - s->shared > s->shared;
+}
+
+/* Every used cell slows all sequences of the lane down, so holders get less when it is busy. */
+static void trim_holders(struct lane *lane)
+{
+    uint32_t part = lane->table.running <= QUIET_RUNNING ? 2 : 8;
+    while (lane->table.holders > HOLDERS_MAX ||
+           prefix_held_cells(&lane->table) > lane->opt.cells / part)
+        drop_holder(lane, prefix_oldest_holder(&lane->table, -1));
+}
+
+static void count_end(struct lane *lane, const struct gen_job *job)
+{
+    uint32_t completion = job->count - job->prompt_len;
+    metric_add(&prompt_tokens, job->prompt_len);
+    metric_add(&cached_tokens, job->cached);
+    metric_add(&generated_tokens, completion);
+    lane->prompt_count += job->prompt_len;
+    lane->cached_count += job->cached;
+    lane->completion_count += completion;
+}
+
+static void end_job(struct lane *lane, int id, enum gen_finish finish, const struct error *err)
+{
+    struct gen_job *job = lane->jobs[id];
+    uint64_t group = job->group;
+    bool is_held = finish != GEN_FAILED && should_hold(lane, id);
+    count_end(lane, job);
+    if (is_held)
+        prefix_hold(&lane->table, id, lane->table.seqs[id].computed);
+    else
+        close_seq(lane, id);
+    lane->jobs[id] = NULL;
+    sched_done(lane->opt.sched, lane->opt.index, group, is_held);
+    trim_holders(lane);
+    gen_job_finish(job, finish, err);
+}
+
+static void end_waiting(struct gen_job *job, bool is_late)
+{
+    struct error err;
+    if (is_late) {
+        fail(&err, ERR_TIMEOUT, "the generation was still waiting at its deadline");
+        gen_job_finish(job, GEN_FAILED, &err);
+    } else {
+        gen_job_finish(job, GEN_CANCELLED, NULL);
+    }
+}
+
+static void end_unwanted(struct lane *lane)
+{
+    uint64_t t = now();
+    bool is_stopping = sched_is_stopping(lane->opt.sched);
+    struct gen_job *dead = sched_sweep(lane->opt.sched, t);
+    while (dead) {
+        struct gen_job *next = dead->next;
+        end_waiting(dead, !is_stopping && !gen_job_is_cancelled(dead) && t >= dead->deadline_us);
+        dead = next;
+    }
+    for (uint32_t id = 0; id < lane->opt.seq_max; id++) {
+        struct gen_job *job = lane->jobs[id];
+        struct error err;
+        if (!job)
+            continue;
+        if (is_stopping || gen_job_is_cancelled(job)) {
+            end_job(lane, (int)id, GEN_CANCELLED, NULL);
+        } else if (t >= job->deadline_us) {
+            fail(&err, ERR_TIMEOUT, "the generation ran into its deadline after %u tokens",
+                 job->count - job->prompt_len);
+            end_job(lane, (int)id, GEN_FAILED, &err);
+        }
+    }
+}
+
+/* ---- admission ---- */
+
+static bool admit(struct lane *lane, struct gen_job *job)
+{
+    struct prefix_table *t = &lane->table;
+    struct prefix_open o = {
+        .tokens = job->tokens,
+        .known = job->prompt_len,
+        .reserved = job->prompt_len + job->max_tokens,
+        .salt = job->salt,
+        .parent = -1,
+    };
+    if (lane->opt.engine->info.can_fork) /* the last token is computed again, for its logits */
+        o.parent = prefix_find(t, job->salt, job->tokens, job->prompt_len - 1, &o.shared);
+    int id = prefix_open(t, &o);
+    while (id < 0) {
+        int holder = prefix_oldest_holder(t, o.parent);
+        if (holder < 0 && o.parent >= 0 && t->seqs[o.parent].state == PREFIX_HOLDER) {
+            holder = o.parent; /* its tail is what does not fit: compute again instead */
+            o.parent = -1;
+            o.shared = 0;
+        }
+        if (holder < 0)
+            return false;
+        drop_holder(lane, holder);
+        id = prefix_open(t, &o);
+    }
+    lane->jobs[id] = job;
+    lane->groups[id] = job->group;
+    job->admitted_us = now();
+    metric_observe_us(&queue_seconds, job->admitted_us - job->submitted_us);
+    return true;
+}
+
+static void admit_all(struct lane *lane)
+{
+    for (;;) {
+        struct gen_job *job = sched_take(lane->opt.sched, lane->opt.index, now());
+        if (!job)
+            return;
+        if (!admit(lane, job)) {
+            sched_return(lane->opt.sched, lane->opt.index, job);
+            return;
+        }
+    }
+}
+
+static void fork_ready(struct lane *lane)
+{
+    for (uint32_t id = 0; id < lane->opt.seq_max; id++) {
+        struct prefix_seq *s = &lane->table.seqs[id];
+        if (s->state != PREFIX_RUNNING || s->is_forked)
+            continue;
+        struct prefix_seq *from = &lane->table.seqs[s->parent];
+        if (!from->is_forked || from->computed < s->shared)
+            continue;
+        engine_fork(lane->engine, (uint16_t)s->parent, (uint16_t)id, s->shared);
+        s->is_forked = true;
+        s->computed = s->shared;
+        lane->jobs[id]->cached = s->shared;
+        if (from->state == PREFIX_HOLDER && from->known == s->shared)
+            drop_holder(lane, s->parent); /* now all of it is in its continuation */
+    }
+}
+
+/* ---- steps ---- */
+
+static void add_tokens(struct lane *lane, uint32_t id, uint32_t count)
+{
+    const struct prefix_seq *s = &lane->table.seqs[id];
+    const struct gen_job *job = lane->jobs[id];
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t pos = s->computed + i;
+        lane->batch[lane->batch_len++] = (struct engine_token){ job->tokens[pos], pos,
+                                                                (uint16_t)id,
+                                                                pos + 1 == job->count };
+    }
+}
+
+static uint32_t todo(const struct lane *lane, uint32_t id)
+{
+    const struct prefix_seq *s = &lane->table.seqs[id];
+    return lane->jobs[id] && s->is_forked ? lane->jobs[id]->count - s->computed : 0;
+}
+
+static bool is_decoding(const struct lane *lane, uint32_t id)
+{
+    return lane->jobs[id] && lane->jobs[id]->count > lane->jobs[id]->prompt_len;
+}
+
+/* All prefills get an equal share of the chunk; what some do not need goes to the next. */
+static void add_prefills(struct lane *lane, uint32_t budget)
+{
+    uint32_t ids[ENGINE_SEQ_MAX];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < lane->opt.seq_max; i++) {
+        uint32_t id = (lane->turn + i) % lane->opt.seq_max;
+        if (todo(lane, id) > 0 && !is_decoding(lane, id))
+            ids[n++] = id;
+    }
+    for (uint32_t i = 0; i < n && budget > 0; i++) {
+        uint32_t share = budget / (n - i);
+        share = share < CHUNK_MIN ? CHUNK_MIN : share;
+        share = share < budget ? share : budget;
+        uint32_t want = todo(lane, ids[i]);
+        add_tokens(lane, ids[i], want < share ? want : share);
+        budget -= want < share ? want : share;
+    }
+    if (n > 0)
+        lane->turn = ids[0] + 1;
+}
+
+static void build_batch(struct lane *lane)
+{
+    lane->batch_len = 0;
+    for (uint32_t id = 0; id < lane->opt.seq_max; id++) {
+        if (is_decoding(lane, id) && todo(lane, id) > 0)
+            add_tokens(lane, id, 1);
+    }
+    uint32_t chunk = lane->batch_len ? lane->chunks.beside : lane->chunks.alone;
+    uint32_t room = lane->opt.batch_tokens - (uint32_t)lane->batch_len;
+    add_prefills(lane, chunk < room ? chunk : room);
+}
+
+/* Shows what token id adds. False: the answer is complete. */
+static bool show_token(struct lane *lane, int seq, int32_t id)
+{
+    struct gen_job *job = lane->jobs[seq];
+    char bytes[ENGINE_PIECE_BYTES];
+    struct slice text;
+    if (lane->opt.engine->ops->is_end(lane->opt.engine, id)) {
+        end_job(lane, seq, GEN_STOP, NULL);
+        return false;
+    }
+    job->tokens[job->count++] = id;
+    size_t len = lane->opt.engine->ops->piece(lane->opt.engine, id, bytes);
+    bool is_stopped = answer_text_add(&job->text, slice_of(bytes, len), &text);
+    if (text.len > 0)
+        gen_job_send(job, text);
+    bool is_full = job->count - job->prompt_len >= job->max_tokens;
+    if (is_stopped || is_full)
+        end_job(lane, seq, is_stopped ? GEN_STOP : GEN_LENGTH, NULL);
+    return !is_stopped && !is_full;
+}
+
+static void take_output(struct lane *lane, size_t i, int seq)
+{
+    struct gen_job *job = lane->jobs[seq];
+    const float *logits = lane->engine->ops->logits(lane->engine, i);
+    int32_t id = logits ? sampler_pick(job->sampler, logits, lane->opt.engine->info.vocab_size) : -1;
+    struct error err;
+    if (!job->first_us) {
+        job->first_us = now();
+        metric_observe_us(&first_token_seconds, job->first_us - job->submitted_us);
+    }
+    if (id < 0) {
+        fail(&err, ERR_INTERNAL, "the model gave no usable next token");
+        end_job(lane, seq, GEN_FAILED, &err);
+        return;
+    }
+    show_token(lane, seq, id);
+}
+
+static enum errc decode(struct lane *lane, const struct engine_token *tokens, size_t count,
+                        struct error *err)
+{
+    if (fault_hit("model.decode"))
+        return fail(err, ERR_INTERNAL, "injected failure of a step");
+    return lane->engine->ops->decode(lane->engine, tokens, count, err);
+}
+
+/* Everything of tokens is in the cells now. */
+static void take_step(struct lane *lane, const struct engine_token *tokens, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct prefix_seq *s = &lane->table.seqs[tokens[i].seq];
+        s->computed = tokens[i].pos + 1;
+        s->known = s->known < s->computed ? s->computed : s->known;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (tokens[i].want_output)
+            take_output(lane, i, tokens[i].seq);
+    }
+}
+
+static void cut_back(struct lane *lane, const struct engine_token *tokens, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (i == 0 || tokens[i].seq != tokens[i - 1].seq)
+            lane->engine->ops->seq_cut(lane->engine, tokens[i].seq, tokens[i].pos);
+    }
+}
+
+static void retry_alone(struct lane *lane, const struct error *why)
+{
+    size_t count = lane->batch_len;
+    log_warn("model", "lane %u: a step of %zu tokens failed, each sequence alone now: %s",
+             lane->opt.index, count, why->text);
+    for (size_t i = 0, n; i < count; i += n) {
+        const struct engine_token *first = &lane->batch[i];
+        struct error err = *why;
+        n = 1;
+        while (i + n < count && first[n].seq == first->seq)
+            n++;
+        enum errc rc = n == count ? why->code : decode(lane, first, n, &err);
+        if (rc == OK) {
+            take_step(lane, first, n);
+            continue;
+        }
+        cut_back(lane, first, n);
+        if (rc != ERR_GONE) /* stopped: the next turn ends it */
+            end_job(lane, first->seq, GEN_FAILED, &err);
+    }
+}
+
+static void step(struct lane *lane)
+{
+    struct error err;
+    build_batch(lane);
+    if (lane->batch_len == 0)
+        return;
+    uint64_t begin = now();
+    enum errc rc = decode(lane, lane->batch, lane->batch_len, &err);
+    metric_observe_us(&step_seconds, now() - begin);
+    if (rc == OK) {
+        take_step(lane, lane->batch, lane->batch_len);
+        return;
+    }
+    cut_back(lane, lane->batch, lane->batch_len);
+    if (rc == ERR_GONE)
+        return;
+    metric_add(&failed_steps, 1);
+    retry_alone(lane, &err);
+}
+
+static void *run(void *arg)
+{
+    struct lane *lane = arg;
+    bool is_open = true;
+    while (is_open || lane->table.running > 0) {
+        end_unwanted(lane);
+        admit_all(lane);
+        if (lane->table.running == 0) {
+            is_open = sched_wait(lane->opt.sched);
+            continue;
+        }
+        fork_ready(lane);
+        step(lane);
+    }
+    end_unwanted(lane); /* what arrived just before the stop */
+    return NULL;
+}
+
+enum errc lane_start(struct lane *lane, const struct lane_chunks *chunks, struct error *err)
+{
+    lane->chunks = *chunks;
+    if (pthread_create(&lane->thread, NULL, run, lane) != 0)
+        return fail(err, ERR_LIMIT, "cannot start a thread");
+    lane->is_started = true;
+    return OK;
+}
+
+void lane_free(struct lane *lane)
+{
+    if (!lane)
+        return;
+    if (lane->is_started)
+        pthread_join(lane->thread, NULL);
+    assert(lane->table.running == 0);
+    prefix_release(&lane->table);
+    engine_lane_close(lane->engine);
+    mem_free(lane->batch);
+    mem_free(lane);
+}
+
+void lane_stats(struct lane *lane, struct lane_stats *out)
+{
+    *out = (struct lane_stats){ lane->prompt_count, lane->completion_count, lane->cached_count };
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sched -- the waiting generations of one model and which lane takes which.
+ *
+ * Any thread. One queue for all lanes, so no lane idles while another has a
+ * backlog; a request goes to the lane that already holds the beginning of its
+ * prompt, else to the one with the least to do.
+ */
+#ifndef MODEL_SCHED_H
+#define MODEL_SCHED_H
+
+#include "model/engine.h"
+#include "model/job.h"
+
+enum { LANES_MAX = 64 };
+
+struct sched;
+
+struct sched_options {
+    uint32_t lanes;
+    uint32_t places;    /* running at once per lane */
+    uint32_t queue_max; /* waiting */
+};
+struct sched *sched_new(const struct sched_options *opt);
+void sched_free(struct sched *s); /* must be empty */
+
+/* Keeps the job on OK. ERR_BUSY: the queue is full or the model is closing. */
+MUST_CHECK enum errc sched_add(struct sched *s, struct gen_job *job, struct error *err);
+
+/* The next job for a lane, or NULL. It counts as running there. */
+struct gen_job *sched_take(struct sched *s, uint32_t lane, uint64_t now_us);
+/* Puts back what was taken and did not fit, in front. */
+void sched_return(struct sched *s, uint32_t lane, struct gen_job *job);
+/* A taken job has ended. With is_held its beginning stays in the lane. */
+void sched_done(struct sched *s, uint32_t lane, uint64_t group, bool is_held);
+void sched_forget(struct sched *s, uint32_t lane, uint64_t group); /* a held beginning is gone */
+
+/* Unlinks waiting jobs that are cancelled or late (all when stopping). */
+struct gen_job *sched_sweep(struct sched *s, uint64_t now_us);
+
+/* Sleeps until there may be work. False: stopping. */
+bool sched_wait(struct sched *s);
+void sched_stop(struct sched *s);
+bool sched_is_stopping(struct sched *s);
+void sched_drain(struct sched *s); /* refuses new jobs from now on */
+
+void sched_counts(struct sched *s, uint32_t *waiting, uint32_t *running);
+
+#endif
