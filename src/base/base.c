@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/base.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void *checked(void *ptr, size_t bytes)
+{
+    if (!ptr && bytes) {
+        fprintf(stderr, "themis: out of memory (%zu bytes)\n", bytes);
+        abort();
+    }
+    return ptr;
+}
+
+void *mem_alloc(size_t bytes)
+{
+    return checked(malloc(bytes ? bytes : 1), bytes);
+}
+
+void *mem_zalloc(size_t bytes)
+{
+    return checked(calloc(1, bytes ? bytes : 1), bytes);
+}
+
+void *mem_realloc(void *ptr, size_t bytes)
+{
+    return checked(realloc(ptr, bytes ? bytes : 1), bytes);
+}
+
+char *mem_strdup(const char *text)
+{
+    return mem_strndup(slice_str(text));
+}
+
+char *mem_strndup(struct slice text)
+{
+    char *copy = mem_alloc(text.len + 1);
+
+    if (text.len)
+        memcpy(copy, text.ptr, text.len);
+    copy[text.len] = 0;
+    return copy;
+}
+
+void mem_free(void *ptr)
+{
+    free(ptr);
+}
+
+void bug_at(const char *file, int line, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    fprintf(stderr, "%s:%d: bug: ", file, line);
+    vfprintf(stderr, fmt, args);
+    fputc('\n', stderr);
+    va_end(args);
+    abort();
+}

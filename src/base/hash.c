@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/hash.h"
+#include "base/buf.h"
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <xxhash.h>
+
+uint64_t hash_xxh3(const void *bytes, size_t len)
+{
+    return XXH3_64bits(bytes, len);
+}
+
+uint16_t hash_slot(struct slice placement_key)
+{
+    return (uint16_t)(hash_xxh3(placement_key.ptr, placement_key.len) >> 52);
+}
+
+static void digest(const EVP_MD *md, const void *bytes, size_t len, uint8_t *out)
+{
+    unsigned n;
+
+    if (!EVP_Digest(bytes, len, out, &n, md, NULL))
+        BUG("digest failed");
+}
+
+void hash_sha256(const void *bytes, size_t len, uint8_t out[32])
+{
+    digest(EVP_sha256(), bytes, len, out);
+}
+
+void hash_md5(const void *bytes, size_t len, uint8_t out[16])
+{
+    digest(EVP_md5(), bytes, len, out);
+}
+
+void hash_sha1(const void *bytes, size_t len, uint8_t out[20])
+{
+    digest(EVP_sha1(), bytes, len, out);
+}
+
+void hash_hmac_sha256(struct slice key, struct slice bytes, uint8_t out[32])
+{
+    unsigned n = 32;
+    static const char empty[1];
+
+    if (!HMAC(EVP_sha256(), key.len ? key.ptr : empty, (int)key.len,
+              (const unsigned char *)(bytes.len ? bytes.ptr : empty), bytes.len, out, &n))
+        BUG("HMAC failed");
+}
+
+void hash_hex(const uint8_t *bytes, size_t len, char *out)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < len; i++) {
+        out[2 * i] = digits[bytes[i] >> 4];
+        out[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    out[2 * len] = 0;
+}
+
+bool hash_equal(const void *a, const void *b, size_t len)
+{
+    return CRYPTO_memcmp(a, b, len) == 0;
+}
+
+struct sha256 {
+    EVP_MD_CTX *ctx;
+};
+
+struct sha256 *sha256_new(void)
+{
+    struct sha256 *s = mem_alloc(sizeof *s);
+
+    s->ctx = EVP_MD_CTX_new();
+    if (!s->ctx || !EVP_DigestInit_ex(s->ctx, EVP_sha256(), NULL))
+        BUG("SHA-256 is not available");
+    return s;
+}
+
+void sha256_add(struct sha256 *s, const void *bytes, size_t len)
+{
+    if (!EVP_DigestUpdate(s->ctx, bytes, len))
+        BUG("digest failed");
+}
+
+void sha256_finish(struct sha256 *s, uint8_t out[32])
+{
+    unsigned n;
+
+    if (!EVP_DigestFinal_ex(s->ctx, out, &n))
+        BUG("digest failed");
+    EVP_MD_CTX_free(s->ctx);
+    mem_free(s);
+}
+
+/* ---- base64 ---- */
+
+static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+static const char urlsafe[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+void base64_encode(struct slice in, bool is_url, struct buf *out)
+{
+    const char *alphabet = is_url ? urlsafe : plain;
+
+    for (size_t i = 0; i < in.len; i += 3) {
+        size_t n = in.len - i < 3 ? in.len - i : 3;
+        uint32_t v = (uint32_t)(uint8_t)in.ptr[i] << 16;
+        if (n > 1)
+            v |= (uint32_t)(uint8_t)in.ptr[i + 1] << 8;
+        if (n > 2)
+            v |= (uint8_t)in.ptr[i + 2];
+        for (size_t k = 0; k < 4; k++) {
+            if (k <= n)
+                buf_add_char(out, alphabet[v >> (18 - 6 * k) & 63]);
+            else if (!is_url)
+                buf_add_char(out, '=');
+        }
+    }
+}
+
+long base64_decode(struct slice in, bool is_url, struct buf *out)
+{
+    const char *alphabet = is_url ? urlsafe : plain;
+    uint32_t v = 0;
+    size_t bits = 0, start = out->len;
+
+    if (!is_url && in.len % 4)
+        return -1;
+    for (int pad = 0; !is_url && pad < 2 && in.len && in.ptr[in.len - 1] == '='; pad++)
+        in.len--;
+    if (in.len % 4 == 1)
+        return -1;
+    for (size_t i = 0; i < in.len; i++) {
+        const char *at = in.ptr[i] ? strchr(alphabet, in.ptr[i]) : NULL;
+        if (!at)
+            return -1;
+        v = v << 6 | (uint32_t)(at - alphabet);
+        bits += 6;
+        if (bits >= 8) {
+            bits -= 8;
+            buf_add_char(out, (char)(v >> bits));
+        }
+    }
+    return out->is_overfull ? -1 : (long)(out->len - start);
+}

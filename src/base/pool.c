@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/pool.h"
+#include "base/metrics.h"
+#include <pthread.h>
+#include <stdio.h>
+
+enum { NAME_BYTES = 16 };
+
+struct pool {
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    struct job *first, **last;
+    unsigned queued, queue_max, threads, busy;
+    uint64_t posted, refused;
+    bool is_closing;
+    char name[NAME_BYTES];
+    pthread_t *ids;
+};
+
+static struct metric refused_total =
+    METRIC_COUNTER("themis_pool_refused_total", "Jobs refused because the queue was full.");
+
+static struct job *take(struct pool *p)
+{
+    struct job *job = p->first;
+
+    p->first = job->next;
+    if (!p->first)
+        p->last = &p->first;
+    p->queued--;
+    p->busy++;
+    return job;
+}
+
+static void *worker_main(void *arg)
+{
+    struct pool *p = arg;
+
+    pthread_setname_np(pthread_self(), p->name);
+    pthread_mutex_lock(&p->lock);
+    for (;;) {
+        while (!p->first && !p->is_closing)
+            pthread_cond_wait(&p->work, &p->lock);
+        if (!p->first)
+            break;
+        struct job *job = take(p);
+        pthread_mutex_unlock(&p->lock);
+        job->run(job);
+        pthread_mutex_lock(&p->lock);
+        p->busy--;
+    }
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+enum errc pool_new(struct pool **out, const char *name, unsigned threads, unsigned queue_max,
+                   struct error *err)
+{
+    struct pool *p = mem_zalloc(sizeof *p);
+
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->work, NULL);
+    p->last = &p->first;
+    p->queue_max = queue_max;
+    p->ids = mem_alloc(threads * sizeof *p->ids);
+    snprintf(p->name, sizeof p->name, "%s", name);
+    metric_register(&refused_total);
+    for (; p->threads < threads; p->threads++) {
+        int why = pthread_create(&p->ids[p->threads], NULL, worker_main, p);
+        if (why) {
+            pool_free(p);
+            return fail(err, ERR_LIMIT, "cannot start a %s thread: %s", name, strerror(why));
+        }
+    }
+    *out = p;
+    return OK;
+}
+
+void pool_free(struct pool *p)
+{
+    if (!p)
+        return;
+    pthread_mutex_lock(&p->lock);
+    p->is_closing = true;
+    pthread_cond_broadcast(&p->work);
+    pthread_mutex_unlock(&p->lock);
+    for (unsigned i = 0; i < p->threads; i++)
+        pthread_join(p->ids[i], NULL);
+    pthread_cond_destroy(&p->work);
+    pthread_mutex_destroy(&p->lock);
+    mem_free(p->ids);
+    mem_free(p);
+}
+
+/* Lock held. */
+static void append(struct pool *p, struct job *job)
+{
+    job->next = NULL;
+    *p->last = job;
+    p->last = &job->next;
+    p->queued++;
+    p->posted++;
+    pthread_cond_signal(&p->work);
+}
+
+enum errc pool_post(struct pool *p, struct job *job, struct error *err)
+{
+    pthread_mutex_lock(&p->lock);
+    bool is_full = p->queued >= p->queue_max;
+    if (is_full)
+        p->refused++;
+    else
+        append(p, job);
+    pthread_mutex_unlock(&p->lock);
+    if (!is_full)
+        return OK;
+    metric_add(&refused_total, 1);
+    return fail(err, ERR_BUSY, "the queue of the %s pool is full (%u jobs)", p->name, p->queue_max);
+}
+
+void pool_resume(struct pool *p, struct job *job)
+{
+    pthread_mutex_lock(&p->lock);
+    append(p, job);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void pool_stats(struct pool *p, struct pool_stats *out)
+{
+    pthread_mutex_lock(&p->lock);
+    *out = (struct pool_stats){ p->threads, p->busy,   p->queued,
+                                p->queue_max, p->posted, p->refused };
+    pthread_mutex_unlock(&p->lock);
+}

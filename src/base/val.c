@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading and comparing. The layout is in val_bytes.h. */
+#include "base/val.h"
+#include "base/collate.h"
+#include "base/hash.h"
+#include "base/val_bytes.h"
+#include <math.h>
+#include <stdlib.h>
+
+static const uint8_t bytes_null[] = { TAG_NULL }, bytes_true[] = { TAG_TRUE },
+                     bytes_false[] = { TAG_FALSE }, bytes_zero[] = { TAG_SMALL },
+                     bytes_empty[] = { TAG_SHORT }, bytes_array[] = { TAG_ARRAY_EMPTY },
+                     bytes_object[] = { TAG_OBJECT_EMPTY };
+const struct val val_null = { bytes_null }, val_true = { bytes_true }, val_false = { bytes_false },
+                 val_zero = { bytes_zero }, val_empty_string = { bytes_empty },
+                 val_empty_array = { bytes_array }, val_empty_object = { bytes_object };
+
+enum val_type val_type(struct val v)
+{
+    uint8_t tag = v.at ? *v.at : TAG_NULL;
+
+    if (tag >= TAG_OBJECT_EMPTY)
+        return VAL_OBJECT;
+    if (tag >= TAG_ARRAY_EMPTY)
+        return VAL_ARRAY;
+    if (tag >= TAG_STRING)
+        return VAL_STRING;
+    if (tag >= TAG_DOUBLE)
+        return VAL_NUMBER;
+    return tag == TAG_NULL ? VAL_NULL : VAL_BOOL;
+}
+
+const char *val_type_name(enum val_type type)
+{
+    static const char *const names[] = { "null", "bool", "number", "string", "array", "object" };
+
+    return names[type];
+}
+
+size_t val_size(struct val v)
+{
+    uint8_t tag = v.at ? *v.at : TAG_NULL;
+
+    if (tag >= TAG_SHORT && tag <= TAG_SHORT_LAST)
+        return 1 + (size_t)(tag - TAG_SHORT);
+    if (tag >= TAG_SMALL && tag < TAG_STRING)
+        return 1;
+    if (tag >= TAG_INT && tag < TAG_SMALL)
+        return 2 + (size_t)(tag - TAG_INT);
+    if (tag_is_array(tag) || tag_is_object(tag))
+        return load_width(v.at + 1, tag_width(tag));
+    switch (tag) {
+    case TAG_DOUBLE:
+        return 9;
+    case TAG_FLOAT:
+        return 5;
+    case TAG_STRING:
+        return 5 + (size_t)load32(v.at + 1);
+    case TAG_ARRAY_EQUAL:
+        return EQUAL_HEADER + (size_t)v.at[1] * load32(v.at + 2);
+    default:
+        return 1;
+    }
+}
+
+struct slice val_bytes(struct val v)
+{
+    return v.at ? slice_of(v.at, val_size(v)) : slice_of(bytes_null, 1);
+}
+
+bool val_is_null(struct val v)
+{
+    return !v.at || *v.at == TAG_NULL;
+}
+
+bool val_bool(struct val v)
+{
+    return v.at && *v.at == TAG_TRUE;
+}
+
+bool val_is_int(struct val v)
+{
+    return v.at && *v.at >= TAG_INT && *v.at < TAG_STRING;
+}
+
+static double raw_double(const uint8_t *at)
+{
+    double d;
+    float f;
+
+    if (*at == TAG_DOUBLE) {
+        memcpy(&d, at + 1, sizeof d);
+        return d;
+    }
+    memcpy(&f, at + 1, sizeof f);
+    return f;
+}
+
+static int64_t raw_int(const uint8_t *at)
+{
+    unsigned n = (unsigned)(*at - TAG_INT) + 1;
+    uint64_t v = 0;
+
+    if (*at >= TAG_SMALL)
+        return *at - TAG_SMALL;
+    memcpy(&v, at + 1, n);
+    unsigned shift = 64 - 8 * n;
+    return (int64_t)(v << shift) >> shift;
+}
+
+int64_t val_int(struct val v)
+{
+    if (val_is_int(v))
+        return raw_int(v.at);
+    if (val_type(v) != VAL_NUMBER)
+        return 0;
+    double d = raw_double(v.at);
+    if (d >= 0x1p63)
+        return INT64_MAX;
+    if (d <= -0x1p63)
+        return INT64_MIN;
+    return (int64_t)d;
+}
+
+double val_double(struct val v)
+{
+    if (val_is_int(v))
+        return (double)raw_int(v.at);
+    return val_type(v) == VAL_NUMBER ? raw_double(v.at) : 0;
+}
+
+struct slice val_string(struct val v)
+{
+    uint8_t tag = v.at ? *v.at : TAG_NULL;
+
+    if (tag >= TAG_SHORT && tag <= TAG_SHORT_LAST)
+        return slice_of(v.at + 1, (size_t)(tag - TAG_SHORT));
+    if (tag == TAG_STRING)
+        return slice_of(v.at + 5, load32(v.at + 1));
+    return slice_of("", 0);
+}
+
+bool val_truth(struct val v)
+{
+    switch (val_type(v)) {
+    case VAL_NULL:
+        return false;
+    case VAL_BOOL:
+        return val_bool(v);
+    case VAL_NUMBER:
+        return val_double(v) != 0;
+    case VAL_STRING:
+        return val_string(v).len > 0;
+    case VAL_ARRAY:
+    case VAL_OBJECT:
+        return true;
+    }
+    return false;
+}
+
+/* ---- containers ---- */
+
+size_t val_count(struct val v)
+{
+    uint8_t tag = v.at ? *v.at : TAG_NULL;
+
+    if (tag_is_array(tag) || tag_is_object(tag)) {
+        unsigned w = tag_width(tag);
+        return load_width(v.at + 1 + w, w);
+    }
+    return tag == TAG_ARRAY_EQUAL ? load32(v.at + 2) : 0;
+}
+
+static const uint8_t *member_at(struct val v, size_t i)
+{
+    unsigned w = tag_width(*v.at);
+
+    return v.at + load_width(v.at + 1 + 2 * w + i * w, w);
+}
+
+struct val val_at(struct val v, size_t i)
+{
+    if (i >= val_count(v))
+        return val_null;
+    if (*v.at == TAG_ARRAY_EQUAL)
+        return (struct val){ v.at + EQUAL_HEADER + i * v.at[1] };
+    const uint8_t *at = member_at(v, i);
+    if (tag_is_object(*v.at))
+        at += val_size((struct val){ at });
+    return (struct val){ at };
+}
+
+struct slice val_name_at(struct val object, size_t i)
+{
+    if (i >= val_count(object) || !tag_is_object(*object.at))
+        return slice_of("", 0);
+    return val_string((struct val){ member_at(object, i) });
+}
+
+uint32_t val_name_hash(struct slice name)
+{
+    return (uint32_t)hash_xxh3(name.ptr, name.len);
+}
+
+/* The value when the member bears the name. */
+static bool member_is(const uint8_t *at, struct slice name, struct val *out)
+{
+    struct val key = { at };
+
+    if (!slice_eq(val_string(key), name))
+        return false;
+    out->at = at + val_size(key);
+    return true;
+}
+
+static bool find_sorted(struct val object, size_t count, struct slice name, uint32_t hash,
+                        struct val *out)
+{
+    unsigned w = tag_width(*object.at);
+    const uint8_t *hashes = object.at + 1 + 2 * w + count * w;
+    const uint8_t *positions = hashes + count * 4;
+    size_t low = 0, high = count;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (load32(hashes + middle * 4) < hash)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < count && load32(hashes + low * 4) == hash; low++)
+        if (member_is(member_at(object, load_width(positions + low * w, w)), name, out))
+            return true;
+    return false;
+}
+
+bool val_find_hashed(struct val object, struct slice name, uint32_t hash, struct val *out)
+{
+    if (!object.at || !tag_is_object(*object.at))
+        return false;
+    unsigned w = tag_width(*object.at);
+    size_t count = load_width(object.at + 1 + w, w);
+    if (count > OBJECT_LINEAR)
+        return find_sorted(object, count, name, hash, out);
+    const uint8_t *hashes = object.at + 1 + 2 * w + count * w;
+    for (size_t i = 0; i < count; i++)
+        if (load32(hashes + i * 4) == hash && member_is(member_at(object, i), name, out))
+            return true;
+    return false;
+}
+
+bool val_find(struct val object, struct slice name, struct val *out)
+{
+    return val_find_hashed(object, name, val_name_hash(name), out);
+}
+
+struct val val_get(struct val object, struct slice name)
+{
+    struct val out;
+
+    return val_find(object, name, &out) ? out : val_null;
+}
+
+struct val val_path(struct val v, const struct slice *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        v = val_get(v, names[i]);
+    return v;
+}
+
+long val_floats(struct val v, float *out, size_t max)
+{
+    size_t count = val_count(v);
+
+    if (val_type(v) != VAL_ARRAY || count > max)
+        return -1;
+    for (size_t i = 0; i < count; i++) {
+        struct val e = val_at(v, i);
+        if (val_type(e) != VAL_NUMBER)
+            return -1;
+        out[i] = (float)val_double(e);
+    }
+    return (long)count;
+}
+
+/* ---- order ---- */
+
+static int compare_double(double a, double b)
+{
+    return (a > b) - (a < b);
+}
+
+/* Exact: the double is never rounded to an int nor the int to a double. */
+static int compare_int_double(int64_t i, double d)
+{
+    if (d >= 0x1p63)
+        return -1;
+    if (d < -0x1p63)
+        return 1;
+    int64_t whole = (int64_t)d;
+    if (i != whole)
+        return i < whole ? -1 : 1;
+    return compare_double(0, d - (double)whole);
+}
+
+static int compare_number(struct val a, struct val b)
+{
+    bool a_int = val_is_int(a), b_int = val_is_int(b);
+
+    if (a_int && b_int) {
+        int64_t x = raw_int(a.at), y = raw_int(b.at);
+        return (x > y) - (x < y);
+    }
+    if (a_int)
+        return compare_int_double(raw_int(a.at), raw_double(b.at));
+    if (b_int)
+        return -compare_int_double(raw_int(b.at), raw_double(a.at));
+    return compare_double(raw_double(a.at), raw_double(b.at));
+}
+
+static int compare_string(struct slice a, struct slice b, const struct collator *c)
+{
+    int order = c ? collator_compare(c, a, b) : 0;
+
+    return order ? order : slice_cmp(a, b);
+}
+
+static int compare_array(struct val a, struct val b, const struct collator *c)
+{
+    size_t na = val_count(a), nb = val_count(b), n = na > nb ? na : nb;
+
+    for (size_t i = 0; i < n; i++) {
+        int order = val_compare(val_at(a, i), val_at(b, i), c);
+        if (order)
+            return order;
+    }
+    return 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return slice_cmp(*(const struct slice *)a, *(const struct slice *)b);
+}
+
+static struct slice *sorted_names(struct val a, struct val b, size_t *count)
+{
+    size_t na = val_count(a), nb = val_count(b), kept = 0;
+    struct slice *names = mem_alloc((na + nb) * sizeof *names);
+
+    for (size_t i = 0; i < na; i++)
+        names[i] = val_name_at(a, i);
+    for (size_t i = 0; i < nb; i++)
+        names[na + i] = val_name_at(b, i);
+    qsort(names, na + nb, sizeof *names, compare_names);
+    for (size_t i = 0; i < na + nb; i++)
+        if (!kept || !slice_eq(names[kept - 1], names[i]))
+            names[kept++] = names[i];
+    *count = kept;
+    return names;
+}
+
+static int compare_object(struct val a, struct val b, const struct collator *c)
+{
+    size_t count;
+    struct slice *names = sorted_names(a, b, &count);
+    int order = 0;
+
+    for (size_t i = 0; i < count && !order; i++)
+        order = val_compare(val_get(a, names[i]), val_get(b, names[i]), c);
+    mem_free(names);
+    return order;
+}
+
+int val_compare(struct val a, struct val b, const struct collator *c)
+{
+    enum val_type ta = val_type(a), tb = val_type(b);
+
+    if (ta != tb)
+        return ta < tb ? -1 : 1;
+    switch (ta) {
+    case VAL_NULL:
+        return 0;
+    case VAL_BOOL:
+        return val_bool(a) - val_bool(b);
+    case VAL_NUMBER:
+        return compare_number(a, b);
+    case VAL_STRING:
+        return compare_string(val_string(a), val_string(b), c);
+    case VAL_ARRAY:
+        return compare_array(a, b, c);
+    case VAL_OBJECT:
+        return compare_object(a, b, c);
+    }
+    return 0;
+}
+
+bool val_equal(struct val a, struct val b)
+{
+    return val_compare(a, b, NULL) == 0;
+}
+
+/* ---- hash ---- */
+
+static uint64_t mix(uint64_t h, uint64_t v)
+{
+    uint64_t pair[2] = { h, v };
+
+    return hash_xxh3(pair, sizeof pair);
+}
+
+static uint64_t hash_number(struct val v)
+{
+    double d = val_double(v);
+
+    /* A double that is a whole int64 hashes as that int. */
+    if (!val_is_int(v) && (d != floor(d) || d < -0x1p63 || d >= 0x1p63)) {
+        uint64_t bits;
+        memcpy(&bits, &d, sizeof bits);
+        return mix(3, bits);
+    }
+    return mix(2, (uint64_t)val_int(v));
+}
+
+uint64_t val_hash(struct val v)
+{
+    size_t count = val_count(v);
+    uint64_t h;
+
+    switch (val_type(v)) {
+    case VAL_NULL:
+        return mix(0, 0);
+    case VAL_BOOL:
+        return mix(1, val_bool(v));
+    case VAL_NUMBER:
+        return hash_number(v);
+    case VAL_STRING:
+        return mix(4, hash_xxh3(val_string(v).ptr, val_string(v).len));
+    case VAL_ARRAY:
+        while (count && val_is_null(val_at(v, count - 1)))
+            count--;
+        h = mix(5, count);
+        for (size_t i = 0; i < count; i++)
+            h = mix(h, val_hash(val_at(v, i)));
+        return h;
+    case VAL_OBJECT:
+        h = 6; /* a sum: the order of members does not matter */
+        for (size_t i = 0; i < count; i++) {
+            struct slice name = val_name_at(v, i);
+            if (!val_is_null(val_at(v, i)))
+                h += mix(hash_xxh3(name.ptr, name.len), val_hash(val_at(v, i)));
+        }
+        return h;
+    }
+    return 0;
+}
