@@ -185,13 +185,13 @@ static void on_event(void *ctx, const struct gen_event *e)
         set_result(row, buf_slice(&r->text));
     buf_release(&r->text);
 
+    wake_one(); /* before this batch takes the room itself: others must not starve */
     pthread_mutex_lock(&lock);
     ib->outstanding--;
     ib->is_full = false;
     ib->is_stopping |= row->err.code != OK;
     rows_running--;
     pump_and_unlock(ib);
-    wake_one();
     drain_line();
 }
 
@@ -238,7 +238,7 @@ static void wait_for_room(struct infer_batch *ib, size_t i)
 {
     ib->next = i;
     if (ib->is_noted) {
-        return; /* one of its own has finished meanwhile: try again at once */
+        ib->is_noted = false; /* one of its own has finished meanwhile: try again at once */
     } else if (ib->outstanding > 0) {
         ib->is_full = true; /* until one of its own rows finishes */
     } else if (rows_running > 0) {
