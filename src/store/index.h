@@ -60,5 +60,7 @@ MUST_CHECK enum errc vector_search(struct txn *t, const struct collection *c,
 /* Kernels with run-time dispatch (SSE2, AVX2+FMA, AVX-512). */
 float vector_dot(const float *a, const float *b, size_t n);
 float vector_l2_squared(const float *a, const float *b, size_t n);
+/* For tests: "sse2", "avx2", "avx512", NULL = the best; false when the machine lacks it. */
+bool vector_use_kernel(const char *name);
 
 #endif

@@ -87,6 +87,12 @@ void kv_iter_free(struct kv_iter *it);
 /* Estimated bytes of a range on disk, for the planner and figures. */
 uint64_t kv_range_bytes(struct kv *kv, enum kv_family f, struct slice from, struct slice to);
 
+/*
+ * Gives the space of whole files inside a range back at once. Snapshots lose these
+ * rows too: only for ranges that nobody can see any more, after KV_DELETE_RANGE.
+ */
+void kv_drop_files(struct kv *kv, enum kv_family f, struct slice from, struct slice to);
+
 /* kv_mem only: what a power cut would leave (drops unsynced writes). */
 void kv_mem_crash(struct kv *kv);
 

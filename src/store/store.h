@@ -19,6 +19,7 @@ struct store_options {
     const struct env *env; /* NULL = env_system() */
     const char *locale;    /* collation of new databases; NULL = "und" */
     uint16_t node;         /* number of this node; 0 alone */
+    bool accept_loss;      /* open although acknowledged commits are missing */
 };
 
 /*
@@ -38,6 +39,16 @@ struct store_stats {
     uint64_t commits, conflicts, groups, views, window_bytes, last_seq, disk_bytes;
 };
 void store_stats(struct store *s, struct store_stats *out);
+
+/*
+ * A write to the log that failed leaves the outcome unknown: waiting commits are
+ * answered so, then fn runs on the committer's thread. The default ends the
+ * process; when fn returns, all later commits are refused.
+ */
+void store_on_fatal(struct store *s, void (*fn)(void *ctx, const struct error *err), void *ctx);
+
+/* Never given twice on this node: for cursors, transactions and generated keys. */
+uint64_t store_new_id(struct store *s);
 
 const struct collator *store_collator(const struct store *s);
 const struct env *store_env(const struct store *s);

@@ -1,0 +1,594 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A group is everything that queued while the last one was written. Clients
+ * that were answered together come back together, so the committer sleeps a
+ * little until as many are queued as the last groups held: at most a quarter of
+ * a sync, by a timed wait and never by sched_yield, which costs a time slice
+ * when the cores are busy. A lone client never waits.
+ *
+ * Waiters sleep on a futex word per parity of the group's number, so that one
+ * call wakes them all without the lock.
+ */
+#include "store/commit.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/key.h"
+#include "base/log.h"
+#include "base/metrics.h"
+
+enum {
+    SYNC_DELAY_US = 100 * 1000, /* unsynced commits are durable after this */
+    FATAL_DELAY_MS = 100,       /* lets answers leave before the process ends */
+    TIMER_SLACK_NS = 1000,
+};
+
+struct committer {
+    struct commit_parts parts;
+    pthread_mutex_t lock; /* of queue, views and flags */
+    pthread_cond_t work;
+    struct commit_request *queue, **queue_end;
+    size_t queued, last_group, group_before, wanted;
+    bool is_split, is_closing, is_failed;
+    uint32_t gathering;       /* number of the group that takes new arrivals */
+    _Atomic uint32_t done[2]; /* futex words by parity of the group */
+    struct view *oldest, *current;
+    size_t view_count;
+    struct commit_stats stats;
+    pthread_t thread;
+
+    /* the thread's own */
+    struct trail *trail;
+    struct counter_table *counters;
+    struct kv_batch joined;
+    struct buf log_key;
+    uint64_t seq, sync_us;
+    uint64_t unsynced_since_us; /* 0 = all is durable */
+    struct commit_sink *sinks, **sinks_end;
+    void (*on_fatal)(void *ctx, const struct error *err);
+    void *fatal_ctx;
+};
+
+static struct metric commits_total = METRIC_COUNTER("themis_commits_total", "Transactions committed.");
+static struct metric conflicts_total =
+    METRIC_COUNTER("themis_commit_conflicts_total", "Transactions refused by a conflict.");
+static struct metric groups_total =
+    METRIC_COUNTER("themis_commit_groups_total", "Groups of transactions written together.");
+static struct metric sync_seconds =
+    METRIC_HISTOGRAM("themis_commit_sync_seconds", "Writing and syncing one group.");
+static struct metric views_open =
+    METRIC_GAUGE("themis_views", "Published views that somebody still reads.");
+static struct metric window_bytes =
+    METRIC_GAUGE("themis_conflict_window_bytes", "Keys of recent commits kept for conflict checks.");
+
+static uint64_t mono_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+static struct timespec timespec_at(uint64_t us)
+{
+    return (struct timespec){ .tv_sec = (time_t)(us / 1000000),
+                              .tv_nsec = (long)(us % 1000000) * 1000 };
+}
+
+/* ---- views ---- */
+
+static void view_free(struct committer *c, struct view *v)
+{
+    kv_snapshot_free(c->parts.kv, v->snapshot);
+    catalog_unref(v->catalog);
+    mem_free(v);
+}
+
+static struct view *view_new(struct committer *c, struct catalog *catalog)
+{
+    struct view *v = mem_zalloc(sizeof *v);
+    v->snapshot = kv_snapshot_new(c->parts.kv);
+    v->seq = c->seq;
+    v->position = trail_end(c->trail);
+    v->catalog = catalog_ref(catalog);
+    return v;
+}
+
+/* Lock held. */
+static void view_publish(struct committer *c, struct view *v)
+{
+    if (c->current)
+        c->current->next = v;
+    else
+        c->oldest = v;
+    c->current = v;
+    c->view_count++;
+}
+
+/* Takes views that nobody reads off the list, oldest first. Lock held. */
+static struct view *views_take_old(struct committer *c)
+{
+    struct view *taken = NULL, **end = &taken;
+    while (c->oldest != c->current && c->oldest->refs == 0) {
+        struct view *v = c->oldest;
+        c->oldest = v->next;
+        v->next = NULL;
+        *end = v;
+        end = &v->next;
+        c->view_count--;
+    }
+    return taken;
+}
+
+static void views_free(struct committer *c, struct view *v)
+{
+    while (v) {
+        struct view *next = v->next;
+        view_free(c, v);
+        v = next;
+    }
+}
+
+struct view *committer_view(struct committer *c)
+{
+    pthread_mutex_lock(&c->lock);
+    struct view *v = c->current;
+    v->refs++;
+    pthread_mutex_unlock(&c->lock);
+    return v;
+}
+
+void committer_release(struct committer *c, struct view *view)
+{
+    pthread_mutex_lock(&c->lock);
+    view->refs--;
+    struct view *old = views_take_old(c);
+    if (old && garbage_is_ready(c->parts.garbage, c->oldest->seq))
+        pthread_cond_signal(&c->work);
+    pthread_mutex_unlock(&c->lock);
+    views_free(c, old);
+}
+
+/* ---- one transaction in a group ---- */
+
+static enum errc check_window(struct committer *c, struct commit_request *r, struct error *err)
+{
+    switch (trail_check(c->trail, &r->position, r->reads, &r->conflict)) {
+    case TRAIL_CLEAR:
+        return OK;
+    case TRAIL_CONFLICT:
+        return fail(err, ERR_CONFLICT, "write-write conflict");
+    case TRAIL_FORGOTTEN:
+        buf_clear(&r->conflict);
+        return fail(err, ERR_CONFLICT,
+                    "the transaction is older than the conflict window; start it again");
+    }
+    return OK;
+}
+
+static void add_to_trail(struct committer *c, struct slice batch)
+{
+    struct kv_record record;
+    for (size_t at = 0; kv_batch_next(batch, &at, &record);)
+        trail_add(c->trail, record.family, record.key);
+}
+
+static void add_to_log(struct committer *c, const struct commit_request *r)
+{
+    buf_clear(&c->log_key);
+    key_add_u64(&c->log_key, r->seq);
+    kv_batch_add(&c->joined, &(struct kv_record){ .op = KV_PUT, .family = KV_LOG,
+                                                  .key = buf_slice(&c->log_key),
+                                                  .value = buf_slice(&r->batch.bytes) });
+    garbage_trim_log(c->parts.garbage, r->seq, r->batch.bytes.len, &c->joined);
+}
+
+static enum errc admit(struct committer *c, struct commit_request *r, struct error *err)
+{
+    enum errc rc = OK;
+    if (c->is_failed)
+        return fail(err, ERR_IO, "the store stopped writing after a failed sync");
+    if (!r->is_removal)
+        TRY(disk_check_space(c->parts.disk, err));
+    TRY(check_window(c, r, err));
+    TRY(counter_table_load(c->counters, r->counters, r->counter_count, err));
+    r->seq = ++c->seq;
+    add_to_trail(c, buf_slice(&r->batch.bytes));
+    counter_table_apply(c->counters, r->counters, r->counter_count, &r->batch);
+    kv_batch_append(&c->joined, buf_slice(&r->batch.bytes));
+    add_to_log(c, r);
+out:
+    return rc;
+}
+
+/* ---- the group ---- */
+
+struct group {
+    struct commit_request *first;
+    size_t accepted;
+    bool is_synced;
+    struct catalog *catalog; /* the newest of the group, or NULL */
+};
+
+static enum errc write_group(struct committer *c, struct group *g, struct error *err)
+{
+    uint64_t start = mono_us();
+    ids_cover(c->parts.ids, &c->joined);
+    enum errc rc = kv_write(c->parts.kv, &c->joined, g->is_synced, err);
+    uint64_t took = mono_us() - start;
+    metric_observe_us(&sync_seconds, took);
+    if (g->is_synced)
+        c->sync_us = (c->sync_us * 9 + took) / 10;
+    if (rc != OK)
+        return rc;
+    if (g->is_synced)
+        c->unsynced_since_us = 0;
+    else if (!c->unsynced_since_us)
+        c->unsynced_since_us = start;
+    return OK;
+}
+
+static enum errc stage_group(struct committer *c, const struct group *g, struct error *err)
+{
+    for (struct commit_sink *s = c->sinks; s; s = s->next) {
+        for (const struct commit_request *r = g->first; r; r = r->next) {
+            if (r->rc != OK || !s->stage)
+                continue;
+            enum errc rc = s->stage(s->ctx, r->seq, buf_slice(&r->batch.bytes), err);
+            if (rc != OK)
+                return rc;
+        }
+    }
+    return OK;
+}
+
+static void fail_group(struct committer *c, struct group *g, const struct error *why)
+{
+    for (struct commit_request *r = g->first; r; r = r->next) {
+        if (r->rc != OK)
+            continue;
+        r->err = *why;
+        r->rc = wrap(&r->err, "the outcome of the commit is unknown");
+    }
+    counter_table_forget(c->counters);
+}
+
+/* Writes what the group's transactions agree on; their rc tells the outcome. */
+static enum errc group_commit(struct committer *c, struct group *g, struct error *err)
+{
+    enum errc rc = OK;
+    kv_batch_clear(&c->joined);
+    for (struct commit_request *r = g->first; r; r = r->next) {
+        r->rc = admit(c, r, &r->err);
+        if (r->rc != OK)
+            continue;
+        g->accepted++;
+        g->is_synced |= !r->no_sync;
+        if (r->catalog)
+            g->catalog = r->catalog;
+    }
+    if (!g->accepted)
+        return OK;
+    TRY(write_group(c, g, err));
+    TRY(stage_group(c, g, err));
+    if (g->is_synced)
+        disk_mark(c->parts.disk, c->seq, false);
+out:
+    if (rc != OK)
+        fail_group(c, g, err);
+    return rc;
+}
+
+static void count_group(struct committer *c, const struct group *g, size_t size)
+{
+    size_t conflicts = 0;
+    for (const struct commit_request *r = g->first; r; r = r->next)
+        conflicts += r->rc == ERR_CONFLICT;
+    c->stats.groups++;
+    c->stats.commits += g->accepted;
+    c->stats.conflicts += conflicts;
+    c->group_before = c->last_group;
+    c->last_group = size;
+    metric_add(&groups_total, 1);
+    metric_add(&commits_total, (int64_t)g->accepted);
+    metric_add(&conflicts_total, (int64_t)conflicts);
+}
+
+static void wake_group(struct committer *c, uint32_t number)
+{
+    _Atomic uint32_t *word = &c->done[number & 1];
+    atomic_store_explicit(word, number, memory_order_release);
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1 << 30, NULL, NULL, 0);
+}
+
+static void fatal_default(void *ctx, const struct error *err)
+{
+    (void)ctx, (void)err;
+    nanosleep(&(struct timespec){ .tv_nsec = FATAL_DELAY_MS * 1000000L }, NULL);
+    abort();
+}
+
+/* Sleeps until the crowd of the last groups is back. Lock held. */
+static void linger(struct committer *c)
+{
+    size_t expected = c->last_group > c->group_before ? c->last_group : c->group_before;
+    if (c->last_group + c->group_before <= 2)
+        return;
+    if (c->is_split) /* the last two groups were halves of one crowd */
+        expected = c->last_group + c->group_before;
+    struct timespec end = timespec_at(mono_us() + c->sync_us / 4);
+    c->wanted = expected;
+    while (c->queued < expected && !c->is_closing &&
+           pthread_cond_timedwait(&c->work, &c->lock, &end) == 0)
+        ;
+    c->wanted = 0;
+    c->is_split = c->queued * 4 < (c->last_group + c->group_before) * 3;
+}
+
+static void tell_sinks(struct committer *c, uint64_t seq)
+{
+    for (struct commit_sink *s = c->sinks; s; s = s->next)
+        if (s->published)
+            s->published(s->ctx, seq);
+}
+
+static void clean_up(struct committer *c, uint64_t oldest_position)
+{
+    trail_forget(c->trail, oldest_position, c->parts.window_bytes);
+    metric_set(&window_bytes, (int64_t)trail_bytes(c->trail));
+}
+
+/* Lock held, queue not empty. */
+static void group_turn(struct committer *c)
+{
+    struct error err;
+    linger(c);
+    struct group g = { .first = c->queue };
+    size_t size = c->queued;
+    uint32_t number = c->gathering++;
+    c->queue = NULL;
+    c->queue_end = &c->queue;
+    c->queued = 0;
+    struct catalog *catalog = c->current->catalog; /* only this thread replaces current */
+    pthread_mutex_unlock(&c->lock);
+
+    enum errc rc = group_commit(c, &g, &err);
+    struct view *view =
+        rc == OK && g.accepted ? view_new(c, g.catalog ? g.catalog : catalog) : NULL;
+    uint64_t seq = c->seq;
+
+    pthread_mutex_lock(&c->lock);
+    if (view)
+        view_publish(c, view);
+    struct view *old = views_take_old(c);
+    uint64_t oldest_position = c->oldest->position;
+    count_group(c, &g, size);
+    c->stats.last_seq = c->current->seq;
+    c->is_failed |= rc != OK && rc != ERR_LIMIT;
+    bool is_fatal = c->is_failed && rc != OK;
+    metric_set(&views_open, (int64_t)c->view_count);
+    pthread_mutex_unlock(&c->lock);
+
+    wake_group(c, number); /* the requests are gone from here on */
+    views_free(c, old);
+    if (view)
+        tell_sinks(c, seq);
+    clean_up(c, oldest_position);
+    if (rc != OK)
+        log_error("store", "writing a group of commits failed: %s", err.text);
+    if (is_fatal)
+        c->on_fatal(c->fatal_ctx, &err);
+    pthread_mutex_lock(&c->lock);
+}
+
+/* ---- the thread ---- */
+
+/* Makes unsynced commits durable. Without the lock. */
+static void sync_now(struct committer *c)
+{
+    struct error err;
+    kv_batch_clear(&c->joined);
+    kv_batch_add(&c->joined, &(struct kv_record){ .op = KV_PUT, .family = KV_META,
+                                                  .key = slice_str("synced") });
+    enum errc rc = kv_write(c->parts.kv, &c->joined, true, &err);
+    c->unsynced_since_us = 0;
+    if (rc == OK) {
+        disk_mark(c->parts.disk, c->seq, false);
+        return;
+    }
+    log_error("store", "syncing the log failed: %s", err.text);
+    if (rc == ERR_LIMIT)
+        return;
+    pthread_mutex_lock(&c->lock);
+    c->is_failed = true;
+    pthread_mutex_unlock(&c->lock);
+    c->on_fatal(c->fatal_ctx, &err);
+}
+
+/* What is due besides groups. Lock held; true when something was done. */
+static bool do_chores(struct committer *c)
+{
+    bool is_sync_due =
+        c->unsynced_since_us && (c->is_closing || mono_us() - c->unsynced_since_us >= SYNC_DELAY_US);
+    uint64_t oldest_seq = c->oldest->seq;
+    bool is_garbage_due = !c->is_failed && garbage_is_ready(c->parts.garbage, oldest_seq);
+    if (!is_sync_due && !is_garbage_due)
+        return false;
+    pthread_mutex_unlock(&c->lock);
+    if (is_garbage_due)
+        garbage_collect(c->parts.garbage, oldest_seq);
+    if (is_sync_due)
+        sync_now(c);
+    pthread_mutex_lock(&c->lock);
+    return true;
+}
+
+static void wait_for_work(struct committer *c)
+{
+    if (!c->unsynced_since_us) {
+        pthread_cond_wait(&c->work, &c->lock);
+        return;
+    }
+    struct timespec end = timespec_at(c->unsynced_since_us + SYNC_DELAY_US);
+    pthread_cond_timedwait(&c->work, &c->lock, &end);
+}
+
+static void *committer_main(void *arg)
+{
+    struct committer *c = arg;
+    prctl(PR_SET_NAME, "committer");
+    prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
+    pthread_mutex_lock(&c->lock);
+    for (;;) {
+        if (c->queue)
+            group_turn(c);
+        if (do_chores(c) || c->queue)
+            continue;
+        if (c->is_closing)
+            break;
+        wait_for_work(c);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+static void register_metrics(void)
+{
+    metric_register(&commits_total);
+    metric_register(&conflicts_total);
+    metric_register(&groups_total);
+    metric_register(&sync_seconds);
+    metric_register(&views_open);
+    metric_register(&window_bytes);
+}
+
+static void release(struct committer *c)
+{
+    views_free(c, c->oldest);
+    trail_free(c->trail);
+    counter_table_free(c->counters);
+    kv_batch_release(&c->joined);
+    buf_release(&c->log_key);
+    pthread_cond_destroy(&c->work);
+    pthread_mutex_destroy(&c->lock);
+    mem_free(c);
+}
+
+enum errc committer_new(struct committer **out, const struct commit_parts *parts,
+                        struct catalog *catalog, struct error *err)
+{
+    struct committer *c = mem_zalloc(sizeof *c);
+    pthread_condattr_t monotonic;
+    register_metrics();
+    c->parts = *parts;
+    c->queue_end = &c->queue;
+    c->sinks_end = &c->sinks;
+    c->gathering = 2;
+    c->seq = c->stats.last_seq = parts->last_seq;
+    c->on_fatal = fatal_default;
+    c->trail = trail_new();
+    c->counters = counter_table_new(parts->kv);
+    kv_batch_init(&c->joined);
+    buf_init(&c->log_key, 0);
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&c->work, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    view_publish(c, view_new(c, catalog));
+    if (pthread_create(&c->thread, NULL, committer_main, c)) {
+        release(c);
+        *out = NULL;
+        return fail(err, ERR_LIMIT, "cannot start the committer's thread");
+    }
+    *out = c;
+    return OK;
+}
+
+void committer_free(struct committer *c)
+{
+    if (!c)
+        return;
+    pthread_mutex_lock(&c->lock);
+    c->is_closing = true;
+    pthread_cond_signal(&c->work);
+    pthread_mutex_unlock(&c->lock);
+    pthread_join(c->thread, NULL);
+    if (!c->is_failed)
+        disk_mark(c->parts.disk, c->seq, true);
+    release(c);
+}
+
+void committer_add_sink(struct committer *c, struct commit_sink *sink)
+{
+    sink->next = NULL;
+    *c->sinks_end = sink;
+    c->sinks_end = &sink->next;
+}
+
+/* ---- the callers' side ---- */
+
+static void submit_and_wait(struct committer *c, struct commit_request *r)
+{
+    uint32_t seen;
+    r->next = NULL;
+    pthread_mutex_lock(&c->lock);
+    *c->queue_end = r;
+    c->queue_end = &r->next;
+    c->queued++;
+    uint32_t mine = c->gathering;
+    if (c->wanted ? c->queued >= c->wanted : c->queued == 1)
+        pthread_cond_signal(&c->work);
+    pthread_mutex_unlock(&c->lock);
+    _Atomic uint32_t *word = &c->done[mine & 1];
+    while ((int32_t)((seen = atomic_load_explicit(word, memory_order_acquire)) - mine) < 0)
+        syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+}
+
+enum errc committer_commit(struct committer *c, struct commit_request *r, struct error *err)
+{
+    r->rc = check_window(c, r, &r->err); /* the long part, outside the committer */
+    if (r->rc == OK) {
+        submit_and_wait(c, r);
+    } else {
+        pthread_mutex_lock(&c->lock);
+        c->stats.conflicts++;
+        pthread_mutex_unlock(&c->lock);
+        metric_add(&conflicts_total, 1);
+    }
+    if (r->rc != OK && err)
+        *err = r->err;
+    return r->rc;
+}
+
+enum errc committer_check(struct committer *c, struct error *err)
+{
+    pthread_mutex_lock(&c->lock);
+    bool is_failed = c->is_failed;
+    pthread_mutex_unlock(&c->lock);
+    if (is_failed)
+        return fail(err, ERR_IO, "the store stopped writing after a failed sync");
+    return disk_check_space(c->parts.disk, err);
+}
+
+void committer_stats(struct committer *c, struct commit_stats *out)
+{
+    pthread_mutex_lock(&c->lock);
+    *out = c->stats;
+    out->views = c->view_count;
+    pthread_mutex_unlock(&c->lock);
+    out->window_bytes = trail_bytes(c->trail);
+}
+
+void committer_on_fatal(struct committer *c, void (*fn)(void *ctx, const struct error *err),
+                        void *ctx)
+{
+    c->on_fatal = fn;
+    c->fatal_ctx = ctx;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * disk -- two guards around the files: free space, asked at most every 100 ms,
+ * and the mark of acknowledged commits, which tells after a crash whether the
+ * log lost any of them.
+ */
+#ifndef STORE_DISK_H
+#define STORE_DISK_H
+
+#include "base/error.h"
+
+struct disk;
+
+/* dir NULL: no disk, everything passes. floor_bytes must stay free. */
+struct disk *disk_new(const char *dir, uint64_t floor_bytes);
+void disk_free(struct disk *d);
+
+/* ERR_LIMIT with both numbers when too little space is left. Any thread. */
+MUST_CHECK enum errc disk_check_space(struct disk *d, struct error *err);
+
+/* Notes an acknowledged, durable commit; written without sync at most every 100 ms. */
+void disk_mark(struct disk *d, uint64_t seq, bool is_now);
+
+/*
+ * Refuses (ERR_CORRUPT) when the newest commit found is below the mark: says
+ * which are gone. accept_loss takes the loss and resets the mark.
+ */
+MUST_CHECK enum errc disk_check_mark(struct disk *d, uint64_t found_seq, bool accept_loss,
+                                     struct error *err);
+
+#endif

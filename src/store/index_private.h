@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * index_private -- keeping indexes; for the files of store. The bytes of the
+ * entries are in docs/formats-store.md.
+ */
+#ifndef STORE_INDEX_PRIVATE_H
+#define STORE_INDEX_PRIVATE_H
+
+#include "store/doc_private.h"
+#include "store/index.h"
+
+/* What one document contributes to one index. */
+struct index_entry {
+    struct slice key, value;
+};
+struct index_entries {
+    struct index_entry *at; /* sorted by key, no key twice */
+    size_t count, cap;
+};
+
+/* Everything lives in the arena. Errors: an unusable vector, too long a key, 1210 within the row. */
+MUST_CHECK enum errc index_entries_make(struct index_entries *out, const struct collection *c,
+                                        const struct index_def *index,
+                                        const struct collator *collator, const struct row *row,
+                                        struct arena *arena, struct error *err);
+
+/* Brings all indexes of the collection from old to new; either may be NULL. */
+MUST_CHECK enum errc index_change(struct txn *t, const struct collection *c, const struct row *old,
+                                  const struct row *new, struct error *err);
+
+/* Adds one document to one index. */
+MUST_CHECK enum errc index_add(struct txn *t, const struct collection *c,
+                               const struct index_def *index, const struct row *row,
+                               struct error *err);
+
+/* The document's key in an entry of a persistent index; empty when the entry is damaged. */
+struct slice index_entry_doc(const struct index_def *index, struct slice key, struct slice value);
+
+/*
+ * The row of a vector index for this value, in the arena: floats, normalised
+ * for cosine. *row is empty when the document has no vector and the index is
+ * sparse.
+ */
+MUST_CHECK enum errc vector_row(const struct index_def *index, struct val v, struct arena *arena,
+                                struct slice *row, struct error *err);
+
+enum edge_side { EDGE_SIDE_FROM, EDGE_SIDE_TO };
+/* Appends (object id, side, slot of the vertex, vertex): the prefix of its edges. */
+void edge_prefix(struct buf *out, const struct index_def *index, enum edge_side side,
+                 struct slice vertex);
+
+/* Fills the index from what is in the collection; online, in chunks. */
+MUST_CHECK enum errc index_build(struct store *s, uint64_t collection_id, uint64_t index_id,
+                                 struct error *err);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * store_private -- the parts of an open store; for the files of store.
+ */
+#ifndef STORE_STORE_PRIVATE_H
+#define STORE_STORE_PRIVATE_H
+
+#include <pthread.h>
+
+#include "base/collate.h"
+#include "store/catalog_private.h"
+#include "store/commit.h"
+
+enum { FORMAT_VERSION = 1, LOG_KEEP_BYTES = 64 * MIB, FREE_SPACE_MARGIN = 64 * MIB };
+
+/* Next autoincrement keys, in memory; the committer keeps what was used. */
+struct increment {
+    uint64_t collection_id;
+    int64_t last;
+};
+
+struct store {
+    const struct settings *settings; /* borrowed; NULL = defaults */
+    const struct env *env;
+    char *path;                  /* owned; NULL in memory */
+    struct collator *collator;   /* owned; NULL = binary */
+    struct kv *kv;               /* owned, as the following */
+    uint64_t cache_bytes;        /* block cache */
+    struct ids ids;
+    struct disk *disk;
+    struct garbage *garbage;
+    struct committer *committer;
+    pthread_mutex_t ddl;         /* one catalog change at a time */
+    pthread_mutex_t build;       /* one index build at a time; taken before ddl */
+    pthread_mutex_t increment_lock;
+    struct increment *increments; /* owned */
+    size_t increment_count;
+};
+
+/* The next key of a collection with keyOptions.type autoincrement. */
+MUST_CHECK enum errc store_next_increment(struct store *s, const struct collection *c, int64_t *out,
+                                          struct error *err);
+/* A client chose this key. */
+MUST_CHECK enum errc store_note_increment(struct store *s, const struct collection *c,
+                                          int64_t value, struct error *err);
+
+/* Indexes that are not ready or were built with another collator: built again, before use. */
+MUST_CHECK enum errc store_repair_indexes(struct store *s, struct error *err);
+
+#endif

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/txn.h"
+
+#include <inttypes.h>
+
+#include "base/key.h"
+#include "store/txn_private.h"
+
+static const uint64_t default_max_bytes = 512 * (uint64_t)MIB;
+
+enum errc txn_begin(struct txn **out, struct store *s, const struct txn_options *opt,
+                    struct error *err)
+{
+    (void)err;
+    struct txn *t = mem_zalloc(sizeof *t);
+    t->store = s;
+    if (opt)
+        t->options = *opt;
+    if (!t->options.max_bytes)
+        t->options.max_bytes = default_max_bytes;
+    if (s->settings && !s->settings->sync_writes)
+        t->options.no_sync = true;
+    t->writes = write_set_new();
+    t->reads = read_set_new();
+    t->view = committer_view(s->committer);
+    *out = t;
+    return OK;
+}
+
+void txn_end(struct txn *t)
+{
+    if (!t)
+        return;
+    if (t->iters)
+        BUG("a transaction ends before its iterators");
+    committer_release(t->store->committer, t->view);
+    write_set_free(t->writes);
+    read_set_free(t->reads);
+    mem_free(t->counters);
+    val_builder_free(t->builder);
+    arena_free(t->scratch);
+    mem_free(t);
+}
+
+const struct catalog *txn_catalog(const struct txn *t)
+{
+    return t->view->catalog;
+}
+
+struct store *txn_store(const struct txn *t)
+{
+    return t->store;
+}
+
+uint64_t txn_view_seq(const struct txn *t)
+{
+    return t->view->seq;
+}
+
+uint64_t txn_commit_seq(const struct txn *t)
+{
+    return t->commit_seq;
+}
+
+bool txn_has_writes(const struct txn *t)
+{
+    return !write_set_is_empty(t->writes);
+}
+
+uint64_t txn_write_bytes(const struct txn *t)
+{
+    return write_set_bytes(t->writes);
+}
+
+size_t txn_mark(const struct txn *t)
+{
+    return (size_t)write_set_mark(t->writes);
+}
+
+void txn_rewind(struct txn *t, size_t mark)
+{
+    write_set_rewind(t->writes, mark);
+    while (t->counter_count && t->counters[t->counter_count - 1].mark >= mark)
+        t->counter_count--;
+}
+
+/* ---- keys ---- */
+
+static bool is_serializable(const struct txn *t)
+{
+    return t->options.isolation == ISOLATION_SERIALIZABLE && !t->options.is_read_only;
+}
+
+static enum errc check_budget(const struct txn *t, struct error *err)
+{
+    uint64_t used = write_set_bytes(t->writes);
+    if (is_serializable(t))
+        used += read_set_bytes(t->reads);
+    if (used <= t->options.max_bytes)
+        return OK;
+    return fail(err, ERR_LIMIT, "the transaction is larger than its limit of %" PRIu64 " bytes",
+                t->options.max_bytes);
+}
+
+enum errc txn_get(struct txn *t, enum kv_family f, struct slice key, struct arena *arena,
+                  struct slice *value, struct error *err)
+{
+    const struct write_entry *own = write_set_get(t->writes, f, key);
+    if (own) {
+        if (own->is_delete)
+            return ERR_NOT_FOUND;
+        *value = arena_copy(arena, own->value); /* may outlive the transaction */
+        return OK;
+    }
+    if (is_serializable(t)) {
+        read_set_add_key(t->reads, f, key);
+        enum errc rc = check_budget(t, err);
+        if (rc != OK)
+            return rc;
+    }
+    return kv_get(t->store->kv, t->view->snapshot, f, key, arena, value, err);
+}
+
+static enum errc check_write(const struct txn *t, struct error *err)
+{
+    if (t->options.is_read_only)
+        return fail(err, ERR_INVALID, "the transaction is read-only");
+    if (t->is_over)
+        return fail(err, ERR_INVALID, "the transaction is over");
+    return check_budget(t, err);
+}
+
+enum errc txn_put(struct txn *t, enum kv_family f, struct slice key, struct slice value,
+                  struct error *err)
+{
+    enum errc rc = check_write(t, err);
+    if (rc == OK)
+        write_set_put(t->writes, f, key, value);
+    return rc;
+}
+
+enum errc txn_delete(struct txn *t, enum kv_family f, struct slice key, struct error *err)
+{
+    enum errc rc = check_write(t, err);
+    if (rc == OK)
+        write_set_delete(t->writes, f, key);
+    return rc;
+}
+
+/* ---- counters, guards, ranges ---- */
+
+static void add_counter(struct txn *t, enum counter_kind kind, uint64_t id, int64_t value)
+{
+    if (t->counter_count == t->counter_cap) {
+        t->counter_cap = t->counter_cap ? t->counter_cap * 2 : 4;
+        t->counters = mem_realloc(t->counters, t->counter_cap * sizeof *t->counters);
+    }
+    t->counters[t->counter_count++] =
+        (struct counter_change){ kind, id, value, write_set_tick(t->writes) };
+}
+
+void txn_add_count(struct txn *t, uint64_t object_id, int64_t delta)
+{
+    add_counter(t, COUNTER_DOCUMENTS, object_id, delta);
+}
+
+void txn_note_increment(struct txn *t, uint64_t collection_id, int64_t value)
+{
+    add_counter(t, COUNTER_INCREMENT, collection_id, value);
+}
+
+enum errc txn_count(struct txn *t, uint64_t object_id, int64_t *out, struct error *err)
+{
+    if (is_serializable(t)) { /* any document that comes or goes changes the answer */
+        struct buf from, to;
+        buf_init(&from, 0);
+        buf_init(&to, 0);
+        key_add_u64(&from, object_id);
+        key_add_u64(&to, object_id + 1);
+        txn_read_range(t, KV_DOC, buf_slice(&from), buf_slice(&to));
+        buf_release(&from);
+        buf_release(&to);
+    }
+    enum errc rc =
+        counter_read(t->store->kv, t->view->snapshot, COUNTER_DOCUMENTS, object_id, out, err);
+    for (size_t i = 0; rc == OK && i < t->counter_count; i++)
+        if (t->counters[i].kind == COUNTER_DOCUMENTS && t->counters[i].id == object_id)
+            *out += t->counters[i].value;
+    return rc;
+}
+
+static void guard_key(struct buf *out, uint64_t collection_id)
+{
+    buf_add_str(out, "guard/");
+    key_add_u64(out, collection_id);
+}
+
+void txn_guard(struct txn *t, const struct collection *c)
+{
+    struct buf key;
+    for (size_t i = 0; i < t->guard_count && i < GUARDS_REMEMBERED; i++)
+        if (t->guards[i] == c->id)
+            return;
+    t->guards[t->guard_count++ % GUARDS_REMEMBERED] = c->id;
+    buf_init(&key, 0);
+    guard_key(&key, c->id);
+    txn_watch(t, KV_META, buf_slice(&key));
+    buf_release(&key);
+}
+
+enum errc txn_break_guard(struct txn *t, uint64_t collection_id, struct error *err)
+{
+    struct buf key;
+    buf_init(&key, 0);
+    guard_key(&key, collection_id);
+    enum errc rc = txn_delete(t, KV_META, buf_slice(&key), err);
+    buf_release(&key);
+    return rc;
+}
+
+void txn_watch(struct txn *t, enum kv_family f, struct slice key)
+{
+    read_set_add_key(t->reads, f, key);
+}
+
+void txn_read_range(struct txn *t, enum kv_family f, struct slice from, struct slice to)
+{
+    if (is_serializable(t))
+        read_set_add_range(t->reads, f, from, to);
+}
+
+void txn_set_catalog(struct txn *t, struct catalog *catalog)
+{
+    t->catalog = catalog;
+}
+
+struct val_builder *txn_builder(struct txn *t)
+{
+    if (!t->builder)
+        t->builder = val_builder_new(0);
+    val_builder_reset(t->builder);
+    return t->builder;
+}
+
+struct arena *txn_scratch(struct txn *t)
+{
+    if (!t->scratch) {
+        t->scratch = arena_new(0);
+        t->scratch_start = arena_mark(t->scratch);
+    }
+    return t->scratch;
+}
+
+void txn_scratch_reset(struct txn *t)
+{
+    if (t->scratch)
+        arena_rewind(t->scratch, t->scratch_start);
+}
+
+/* ---- commit ---- */
+
+/* One change per counter: runs of the same id add up, so the committer has little to do. */
+static void fold_counters(struct txn *t)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < t->counter_count; i++) {
+        struct counter_change *c = &t->counters[i];
+        size_t at = 0;
+        while (at < kept && (t->counters[at].kind != c->kind || t->counters[at].id != c->id))
+            at++;
+        if (at == kept)
+            t->counters[kept++] = *c;
+        else if (c->kind == COUNTER_DOCUMENTS)
+            t->counters[at].value += c->value;
+        else if (c->value > t->counters[at].value)
+            t->counters[at].value = c->value;
+    }
+    t->counter_count = kept;
+}
+
+static void watch_writes(struct txn *t, struct slice batch)
+{
+    struct kv_record record;
+    for (size_t at = 0; kv_batch_next(batch, &at, &record);)
+        read_set_add_key(t->reads, record.family, record.key);
+}
+
+static void request_init(struct txn *t, struct commit_request *r)
+{
+    bool has_puts;
+    *r = (struct commit_request){ .reads = t->reads,
+                                  .position = t->view->position,
+                                  .catalog = t->catalog,
+                                  .no_sync = t->options.no_sync };
+    kv_batch_init(&r->batch);
+    buf_init(&r->conflict, 0);
+    fold_counters(t);
+    r->counters = t->counters;
+    r->counter_count = t->counter_count;
+    write_set_encode(t->writes, &r->batch, &has_puts);
+    r->is_removal = t->is_removal || !has_puts;
+    watch_writes(t, buf_slice(&r->batch.bytes));
+    txn_iters_record(t);
+    read_set_seal(t->reads);
+}
+
+enum errc txn_commit(struct txn *t, struct error *err)
+{
+    struct commit_request r;
+    if (t->is_over)
+        return fail(err, ERR_INVALID, "the transaction is over");
+    if (!txn_has_writes(t)) {
+        t->is_over = true; /* a view is consistent: readers never fail */
+        return OK;
+    }
+    request_init(t, &r);
+    t->is_over = true;
+    enum errc rc = committer_commit(t->store->committer, &r, err);
+    if (rc == OK)
+        t->commit_seq = r.seq;
+    else if (rc == ERR_CONFLICT && r.conflict.len)
+        rc = conflict_fail(t, buf_slice(&r.conflict), err);
+    kv_batch_release(&r.batch);
+    buf_release(&r.conflict);
+    return rc;
+}
+
+/* ---- conflict texts ---- */
+
+static const char again[] = "another transaction changed it first; try again";
+
+static enum errc fail_document(const struct txn *t, struct slice key, struct error *err)
+{
+    const struct index_def *index;
+    if (key.len < 10)
+        return fail(err, ERR_CONFLICT, "write-write conflict; %s", again);
+    const struct collection *c =
+        catalog_by_object(t->view->catalog, key_read_u64(key.ptr), &index);
+    struct slice name = c ? c->name : slice_str("?");
+    bool is_own = write_set_get(t->writes, KV_DOC, key) != NULL;
+    return fail(err, ERR_CONFLICT, "%s conflict on document '%.*s/%.*s'; %s",
+                is_own ? "write-write" : "read-write", SLICE_ARG(name), (int)(key.len - 10),
+                key.ptr + 10, again);
+}
+
+static enum errc fail_index(const struct txn *t, struct slice key, struct error *err)
+{
+    const struct index_def *index = NULL;
+    const struct collection *c =
+        key.len < 8 ? NULL : catalog_by_object(t->view->catalog, key_read_u64(key.ptr), &index);
+    bool is_own = write_set_get(t->writes, KV_INDEX, key) != NULL;
+    struct slice unknown = slice_str("?");
+    return fail(err, ERR_CONFLICT, "%s conflict in index '%.*s' of collection '%.*s'; %s",
+                is_own ? "write-write" : "read-write", SLICE_ARG(index ? index->name : unknown),
+                SLICE_ARG(c ? c->name : unknown), again);
+}
+
+static enum errc fail_meta(const struct txn *t, struct slice key, struct error *err)
+{
+    const struct collection *c = NULL;
+    if (slice_starts(key, "guard/") && key.len == 14)
+        c = catalog_collection_by_id(t->view->catalog, key_read_u64(key.ptr + 6));
+    if (c)
+        return fail(err, ERR_CONFLICT,
+                    "collection '%.*s' was truncated, dropped or got an index meanwhile; try again",
+                    SLICE_ARG(c->name));
+    return fail(err, ERR_CONFLICT, "the catalog was changed meanwhile; try again");
+}
+
+enum errc conflict_fail(const struct txn *t, struct slice key, struct error *err)
+{
+    struct slice rest = slice_of(key.ptr + 1, key.len - 1);
+    switch ((enum kv_family)(uint8_t)key.ptr[0]) {
+    case KV_DOC:
+        return fail_document(t, rest, err);
+    case KV_INDEX:
+        return fail_index(t, rest, err);
+    case KV_META:
+        return fail_meta(t, rest, err);
+    case KV_LOG:
+    case KV_FAMILY_COUNT:
+        break;
+    }
+    return fail(err, ERR_CONFLICT, "write-write conflict; %s", again);
+}
