@@ -270,22 +270,24 @@ static bool is_key_word(struct slice w)
     return true;
 }
 
+/* The last ones: a question follows what it is about. */
 static void add_key_words(struct slice text, struct buf *out)
 {
-    int count = 0;
-    buf_add_str(out, "You asked about");
-    for (size_t i = 0; i < text.len && count < KEYWORDS_MAX;) {
+    struct slice words[KEYWORDS_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < text.len;) {
         size_t n = 0;
         while (i + n < text.len &&
                (is_word_byte(text.ptr[i + n]) || (unsigned char)text.ptr[i + n] >= 0x80))
             n++;
-        struct slice word = slice_of(text.ptr + i, n);
-        if (is_key_word(word)) {
-            buf_add_char(out, ' ');
-            buf_add_slice(out, word);
-            count++;
-        }
+        if (is_key_word(slice_of(text.ptr + i, n)))
+            words[count++ % KEYWORDS_MAX] = slice_of(text.ptr + i, n);
         i += n + 1;
+    }
+    buf_add_str(out, "You asked about");
+    for (size_t i = count < KEYWORDS_MAX ? 0 : count - KEYWORDS_MAX; i < count; i++) {
+        buf_add_char(out, ' ');
+        buf_add_slice(out, words[i % KEYWORDS_MAX]);
     }
     buf_add_char(out, '.');
 }

@@ -155,7 +155,8 @@ static void drop_holder(struct lane *lane, int id)
 static bool should_hold(const struct lane *lane, int id)
 {
     const struct prefix_seq *s = &lane->table.seqs[id];
-    if (!s->is_forked || s->computed < PREFIX_MIN || !lane->opt.engine->info.can_fork)
+    if (!s->is_forked || s->computed < s->known || s->computed < PREFIX_MIN ||
+        !lane->opt.engine->info.can_fork)
         return false;
     bool is_branch = s->parent >= 0 && lane->table.seqs[s->parent].known > s->shared;
     return !is_branch || s->computed - s->shared > s->shared;
