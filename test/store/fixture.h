@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/collate.h"
 #include "base/log.h"
 #include "base/val_text.h"
 #include "store/doc.h"
