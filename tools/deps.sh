@@ -23,9 +23,9 @@ packages_build=(build-essential git cmake ninja-build pkg-config python3 python3
 packages_test=(clang clang-format clang-tidy cppcheck libclang-rt-14-dev)
 
 case $mode in
-build) steps=4 ;;
-run) steps=5 ;;
-test | all) steps=6 ;;
+build) steps=3 ;;
+run) steps=4 ;;
+test | all) steps=5 ;;
 *)
     echo "usage: tools/deps.sh [build|run|test|all]" >&2
     exit 2
