@@ -22,13 +22,13 @@ struct http_server;
 struct exchange;
 
 enum http_method {
-    HTTP_GET = 1,
-    HTTP_HEAD = 2,
-    HTTP_POST = 4,
-    HTTP_PUT = 8,
-    HTTP_PATCH = 16,
-    HTTP_DELETE = 32,
-    HTTP_OPTIONS = 64,
+    METHOD_GET = 1,
+    METHOD_HEAD = 2,
+    METHOD_POST = 4,
+    METHOD_PUT = 8,
+    METHOD_PATCH = 16,
+    METHOD_DELETE = 32,
+    METHOD_OPTIONS = 64,
 };
 
 /* All on the loop thread. */

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocking client over a plain socket. A kept connection that the server has
+ * closed meanwhile is opened again once, before anything of a reply was seen.
+ */
+#include "net/client.h"
+#include "base/hash.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <llhttp.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { READ_BYTES = 64 * KIB, REPLY_MAX = 1 << 30 };
+
+struct http_client {
+    char *host, *port, *authorization;
+    char *url;
+    uint64_t connect_ms, read_ms;
+    int fd; /* -1 = none */
+    llhttp_t parser;
+    llhttp_settings_t settings;
+    /* of the running call */
+    struct http_reply *reply;
+    const struct http_call *call;
+    struct buf name, value;
+    bool is_complete, is_stopped, has_begun;
+};
+
+/* ---- parsing ---- */
+
+static int on_begin(llhttp_t *p)
+{
+    struct http_client *c = p->data;
+
+    c->has_begun = true;
+    return 0;
+}
+
+static int on_name(llhttp_t *p, const char *at, size_t len)
+{
+    struct http_client *c = p->data;
+
+    buf_add(&c->name, at, len);
+    return 0;
+}
+
+static int on_value(llhttp_t *p, const char *at, size_t len)
+{
+    struct http_client *c = p->data;
+
+    buf_add(&c->value, at, len);
+    return 0;
+}
+
+static int on_value_complete(llhttp_t *p)
+{
+    struct http_client *c = p->data;
+
+    if (!strcasecmp(buf_cstr(&c->name), "content-type"))
+        buf_add_slice(&c->reply->content_type, buf_slice(&c->value));
+    buf_clear(&c->name);
+    buf_clear(&c->value);
+    return 0;
+}
+
+static int on_headers(llhttp_t *p)
+{
+    struct http_client *c = p->data;
+
+    c->reply->status = p->status_code;
+    return c->call && !strcmp(c->call->method, "HEAD") ? 1 : 0;
+}
+
+static int on_body(llhttp_t *p, const char *at, size_t len)
+{
+    struct http_client *c = p->data;
+
+    if (!c->call->on_piece)
+        buf_add(&c->reply->body, at, len);
+    else if (!c->call->on_piece(c->call->piece_ctx, c->reply->status, slice_of(at, len)))
+        c->is_stopped = true;
+    return c->is_stopped ? HPE_USER : 0;
+}
+
+static int on_complete(llhttp_t *p)
+{
+    struct http_client *c = p->data;
+
+    if (p->status_code >= 100 && p->status_code < 200)
+        return 0; /* 100 Continue: the reply follows */
+    c->is_complete = true;
+    return HPE_PAUSED;
+}
+
+/* ---- opening ---- */
+
+static enum errc parse_url(struct http_client *c, const char *url, struct error *err)
+{
+    if (!strncmp(url, "https://", 8))
+        return fail(err, ERR_NOT_IMPLEMENTED, "not implemented: https (%s)", url);
+    if (strncmp(url, "http://", 7))
+        return fail(err, ERR_INVALID, "the URL must begin with http:// (got '%s')", url);
+    const char *host = url + 7, *end = host + strcspn(host, "/"), *colon;
+    if (*host == '[') {
+        const char *shut = memchr(host, ']', (size_t)(end - host));
+        if (!shut)
+            return fail(err, ERR_INVALID, "the URL has no ] (%s)", url);
+        c->host = mem_strndup(slice_of(host + 1, (size_t)(shut - host - 1)));
+        colon = shut[1] == ':' ? shut + 1 : NULL;
+    } else {
+        colon = memchr(host, ':', (size_t)(end - host));
+        c->host = mem_strndup(slice_of(host, (size_t)((colon ? colon : end) - host)));
+    }
+    c->port = colon ? mem_strndup(slice_of(colon + 1, (size_t)(end - colon - 1))) : mem_strdup("80");
+    if (!*c->host || !*c->port || (*end && strcmp(end, "/")))
+        return fail(err, ERR_INVALID, "the URL must be http://HOST:PORT (got '%s')", url);
+    return OK;
+}
+
+static char *make_authorization(const struct http_client_options *opt)
+{
+    struct buf pair, line;
+    char *out = NULL;
+
+    buf_init(&pair, 0);
+    buf_init(&line, 0);
+    if (opt->user || opt->password) {
+        buf_printf(&pair, "%s:%s", opt->user ? opt->user : "root", opt->password ? opt->password : "");
+        buf_add_str(&line, "Basic ");
+        base64_encode(buf_slice(&pair), false, &line);
+    } else if (opt->api_key) {
+        buf_printf(&line, "Bearer %s", opt->api_key);
+    }
+    if (line.len)
+        out = mem_strdup(buf_cstr(&line));
+    buf_release(&pair);
+    buf_release(&line);
+    return out;
+}
+
+enum errc http_client_new(struct http_client **out, const struct http_client_options *opt,
+                          struct error *err)
+{
+    struct http_client *c = mem_zalloc(sizeof *c);
+    enum errc rc = parse_url(c, opt->url, err);
+
+    c->fd = -1;
+    if (rc != OK) {
+        http_client_free(c);
+        return rc;
+    }
+    c->url = mem_strdup(opt->url);
+    c->authorization = make_authorization(opt);
+    c->connect_ms = opt->connect_ms ? opt->connect_ms : 5000;
+    c->read_ms = opt->read_ms ? opt->read_ms : 600000;
+    llhttp_settings_init(&c->settings);
+    c->settings.on_message_begin = on_begin;
+    c->settings.on_header_field = on_name;
+    c->settings.on_header_value = on_value;
+    c->settings.on_header_value_complete = on_value_complete;
+    c->settings.on_headers_complete = on_headers;
+    c->settings.on_body = on_body;
+    c->settings.on_message_complete = on_complete;
+    *out = c;
+    return OK;
+}
+
+static void disconnect(struct http_client *c)
+{
+    if (c->fd >= 0)
+        close(c->fd);
+    c->fd = -1;
+}
+
+void http_client_free(struct http_client *c)
+{
+    if (!c)
+        return;
+    if (c->url)
+        disconnect(c);
+    buf_release(&c->name);
+    buf_release(&c->value);
+    mem_free(c->host);
+    mem_free(c->port);
+    mem_free(c->url);
+    mem_free(c->authorization);
+    mem_free(c);
+}
+
+void http_reply_release(struct http_reply *r)
+{
+    buf_release(&r->content_type);
+    buf_release(&r->body);
+}
+
+static enum errc wait_for(struct http_client *c, short events, uint64_t ms, struct error *err)
+{
+    struct pollfd p = { .fd = c->fd, .events = events };
+    int n;
+
+    do
+        n = poll(&p, 1, ms > INT32_MAX ? INT32_MAX : (int)ms);
+    while (n < 0 && errno == EINTR);
+    if (n > 0)
+        return OK;
+    return fail(err, ERR_TIMEOUT, "%s did not answer within %llu ms", c->url, (unsigned long long)ms);
+}
+
+static enum errc connect_to(struct http_client *c, const struct addrinfo *a, struct error *err)
+{
+    int why = 0, one = 1;
+    socklen_t len = sizeof why;
+
+    c->fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (c->fd < 0)
+        return fail(err, ERR_IO, "cannot make a socket: %s", strerror(errno));
+    if (connect(c->fd, a->ai_addr, a->ai_addrlen) && errno != EINPROGRESS)
+        why = errno;
+    else if (wait_for(c, POLLOUT, c->connect_ms, err) != OK)
+        why = ETIMEDOUT;
+    else
+        getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &why, &len);
+    if (!why) {
+        setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        return OK;
+    }
+    disconnect(c);
+    return fail(err, ERR_IO, "cannot connect to %s: %s%s", c->url, strerror(why),
+                why == ECONNREFUSED ? "; is themisd running?" : "");
+}
+
+static enum errc connect_any(struct http_client *c, struct error *err)
+{
+    struct addrinfo want = { .ai_socktype = SOCK_STREAM }, *found;
+    int rc = getaddrinfo(c->host, c->port, &want, &found);
+    enum errc code = ERR_IO;
+
+    if (rc)
+        return fail(err, ERR_IO, "cannot find %s: %s", c->host, gai_strerror(rc));
+    for (struct addrinfo *a = found; a && code != OK; a = a->ai_next)
+        code = connect_to(c, a, err);
+    freeaddrinfo(found);
+    return code;
+}
+
+/* ---- a call ---- */
+
+static enum errc send_all(struct http_client *c, struct slice bytes, struct error *err)
+{
+    while (bytes.len) {
+        ssize_t n = send(c->fd, bytes.ptr, bytes.len, MSG_NOSIGNAL);
+        if (n > 0) {
+            bytes = slice_of(bytes.ptr + n, bytes.len - (size_t)n);
+        } else if (errno == EAGAIN) {
+            enum errc rc = wait_for(c, POLLOUT, c->read_ms, err);
+            if (rc != OK)
+                return rc;
+        } else if (errno != EINTR) {
+            return fail(err, ERR_IO, "sending to %s failed: %s", c->url, strerror(errno));
+        }
+    }
+    return OK;
+}
+
+static enum errc send_pieces(struct http_client *c, struct error *err)
+{
+    enum errc rc = OK;
+    struct slice piece;
+    char head[32];
+
+    do {
+        piece = c->call->next_piece(c->call->body_ctx);
+        snprintf(head, sizeof head, "%zx\r\n", piece.len);
+        TRY(send_all(c, slice_str(head), err));
+        TRY(send_all(c, piece, err));
+        TRY(send_all(c, slice_str("\r\n"), err));
+    } while (piece.len);
+out:
+    return rc;
+}
+
+static enum errc send_request(struct http_client *c, struct error *err)
+{
+    const struct http_call *call = c->call;
+    struct buf head;
+
+    buf_init(&head, 0);
+    bool is_v6 = strchr(c->host, ':') != NULL;
+    buf_printf(&head, "%s %s HTTP/1.1\r\nHost: %s%s%s:%s\r\n", call->method, call->path,
+               is_v6 ? "[" : "", c->host, is_v6 ? "]" : "", c->port);
+    if (c->authorization)
+        buf_printf(&head, "Authorization: %s\r\n", c->authorization);
+    if (call->content_type)
+        buf_printf(&head, "Content-Type: %s\r\n", call->content_type);
+    if (call->next_piece)
+        buf_add_str(&head, "Transfer-Encoding: chunked\r\n\r\n");
+    else
+        buf_printf(&head, "Content-Length: %zu\r\n\r\n", call->body.len);
+    if (!call->next_piece && call->body.len < 16 * KIB)
+        buf_add_slice(&head, call->body);
+    enum errc rc = send_all(c, buf_slice(&head), err);
+    buf_release(&head);
+    if (rc == OK && call->next_piece)
+        rc = send_pieces(c, err);
+    else if (rc == OK && call->body.len >= 16 * KIB)
+        rc = send_all(c, call->body, err);
+    return rc;
+}
+
+static enum errc receive(struct http_client *c, struct error *err)
+{
+    static _Thread_local char bytes[READ_BYTES];
+
+    while (!c->is_complete) {
+        enum errc rc = wait_for(c, POLLIN, c->read_ms, err);
+        if (rc != OK)
+            return rc;
+        ssize_t n = recv(c->fd, bytes, sizeof bytes, 0);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            continue;
+        if (n <= 0) {
+            if (n == 0 && llhttp_finish(&c->parser) == HPE_OK && c->is_complete)
+                break;
+            return fail(err, ERR_IO, "%s closed the connection before its answer was complete",
+                        c->url);
+        }
+        llhttp_errno_t e = llhttp_execute(&c->parser, bytes, (size_t)n);
+        if (c->is_stopped)
+            return OK;
+        if (e != HPE_OK && e != HPE_PAUSED)
+            return fail(err, ERR_IO, "%s did not answer with HTTP: %s", c->url,
+                        llhttp_get_error_reason(&c->parser));
+    }
+    return OK;
+}
+
+static enum errc try_call(struct http_client *c, struct error *err)
+{
+    enum errc rc = OK;
+
+    llhttp_init(&c->parser, HTTP_RESPONSE, &c->settings);
+    c->parser.data = c;
+    c->is_complete = c->is_stopped = c->has_begun = false;
+    buf_clear(&c->name);
+    buf_clear(&c->value);
+    if (c->fd < 0)
+        TRY(connect_any(c, err));
+    rc = send_request(c, err);
+    /* A server that refuses early may answer before it has read all. */
+    if (rc == OK || rc == ERR_IO) {
+        struct error own = { 0 };
+        enum errc got = receive(c, &own);
+        if (got == OK || rc == OK) {
+            rc = got;
+            if (got != OK && err)
+                *err = own;
+        }
+    }
+out:
+    if (rc != OK || c->is_stopped || !llhttp_should_keep_alive(&c->parser))
+        disconnect(c);
+    return rc;
+}
+
+enum errc http_client_call(struct http_client *c, const struct http_call *call,
+                           struct http_reply *reply, struct error *err)
+{
+    bool was_kept = c->fd >= 0;
+
+    *reply = (struct http_reply){ 0 };
+    buf_init(&reply->body, REPLY_MAX);
+    c->call = call;
+    c->reply = reply;
+    enum errc rc = try_call(c, err);
+    if (rc == ERR_IO && was_kept && !c->has_begun && !call->next_piece)
+        rc = try_call(c, err);
+    c->call = NULL;
+    if (rc == OK)
+        rc = buf_check(&reply->body, "the answer", err);
+    if (rc != OK)
+        http_reply_release(reply);
+    return rc;
+}
+
+/* ---- server-sent events ---- */
+
+void sse_reader_init(struct sse_reader *r)
+{
+    buf_init(&r->line, 16 * MIB);
+    buf_init(&r->data, 16 * MIB);
+}
+
+void sse_reader_release(struct sse_reader *r)
+{
+    buf_release(&r->line);
+    buf_release(&r->data);
+}
+
+static bool sse_line(struct sse_reader *r, bool (*on_event)(void *, struct slice), void *ctx)
+{
+    struct slice line = buf_slice(&r->line);
+    bool goes_on = true;
+
+    if (line.len && line.ptr[line.len - 1] == '\r')
+        line.len--;
+    if (!line.len) {
+        if (r->data.len)
+            goes_on = on_event(ctx, buf_slice(&r->data));
+        buf_clear(&r->data);
+    } else if (slice_starts(line, "data:")) {
+        size_t skip = line.len > 5 && line.ptr[5] == ' ' ? 6 : 5;
+        if (r->data.len)
+            buf_add_char(&r->data, '\n');
+        buf_add(&r->data, line.ptr + skip, line.len - skip);
+    }
+    buf_clear(&r->line);
+    return goes_on;
+}
+
+bool sse_reader_add(struct sse_reader *r, struct slice bytes, bool (*on_event)(void *, struct slice),
+                    void *ctx)
+{
+    while (bytes.len) {
+        const char *end = memchr(bytes.ptr, '\n', bytes.len);
+        size_t n = end ? (size_t)(end - bytes.ptr) : bytes.len;
+        buf_add(&r->line, bytes.ptr, n);
+        if (!end)
+            return true;
+        bytes = slice_of(end + 1, bytes.len - n - 1);
+        if (!sse_line(r, on_event, ctx))
+            return false;
+    }
+    return true;
+}

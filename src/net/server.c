@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Listening and the list of connections. */
+#include "base/log.h"
+#include "base/metrics.h"
+#include "net/conn.h"
+#include <errno.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <uv.h>
+
+enum { SWEEP_MS = 100, BACKLOG = 1024, READ_BUFFER = 128 * KIB, ACCEPT_PAUSE_MS = 100,
+       ACCEPTS_PER_TURN = 64 };
+
+struct http_server {
+    struct loop *loop;
+    struct http_server_options opt;
+    char *host, *server_name;
+    uv_poll_t *listener;
+    int fd;
+    uint16_t port;
+    struct conn *first;
+    size_t connections, active;
+    struct loop_timer *sweep;
+    uint64_t pause_until_ms;
+    bool is_draining, is_paused;
+    char *read_buffer;
+};
+
+static struct metric connections_now =
+    METRIC_GAUGE("themis_http_connections", "Open client connections.");
+static struct metric accepted_total =
+    METRIC_COUNTER("themis_http_accepted_total", "Connections accepted.");
+
+struct loop *server_loop(struct http_server *s)
+{
+    return s->loop;
+}
+
+const struct http_server_options *server_opt(const struct http_server *s)
+{
+    return &s->opt;
+}
+
+bool server_is_draining(const struct http_server *s)
+{
+    return s->is_draining;
+}
+
+void server_add_active(struct http_server *s, int delta)
+{
+    s->active += (size_t)delta;
+}
+
+static void watch(struct http_server *s);
+
+void server_conn_closed(struct http_server *s)
+{
+    s->connections--;
+    metric_set(&connections_now, (int64_t)s->connections);
+}
+
+void *server_read_buffer(struct http_server *s, size_t *size)
+{
+    *size = READ_BUFFER;
+    return s->read_buffer;
+}
+
+static void add(struct http_server *s, int fd)
+{
+    struct conn *c = conn_new(s, fd);
+    struct conn_link *link = conn_link(c);
+
+    link->next = s->first;
+    link->prev = &s->first;
+    if (s->first)
+        conn_link(s->first)->prev = &link->next;
+    s->first = c;
+    s->connections++;
+    metric_add(&accepted_total, 1);
+    metric_set(&connections_now, (int64_t)s->connections);
+}
+
+static void pause_accepting(struct http_server *s)
+{
+    s->is_paused = true;
+    s->pause_until_ms = loop_now_ms(s->loop) + ACCEPT_PAUSE_MS;
+    uv_poll_stop(s->listener);
+}
+
+static void on_accept(uv_poll_t *handle, int status, int events)
+{
+    struct http_server *s = handle->data;
+
+    (void)status, (void)events;
+    for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+        if (s->connections >= s->opt.limits.connections) {
+            pause_accepting(s);
+            return;
+        }
+        int fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            add(s, fd);
+            continue;
+        }
+        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+            log_warn("net", "accept: %s; %zu connections are open", strerror(errno),
+                     s->connections);
+            pause_accepting(s); /* a busy loop otherwise */
+        }
+        return;
+    }
+}
+
+static void watch(struct http_server *s)
+{
+    uv_poll_start(s->listener, UV_READABLE, on_accept);
+}
+
+static void on_sweep(void *arg)
+{
+    struct http_server *s = arg;
+    uint64_t now = loop_now_ms(s->loop);
+
+    for (struct conn *c = s->first, *next; c; c = next) {
+        next = conn_link(c)->next;
+        conn_sweep(c, now);
+    }
+    if (s->is_paused && s->listener && now >= s->pause_until_ms) {
+        s->is_paused = false;
+        watch(s);
+    }
+}
+
+static int listen_on(const struct addrinfo *a, int *why)
+{
+    int one = 1;
+    int fd = socket(a->ai_family, a->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) &&
+        !bind(fd, a->ai_addr, a->ai_addrlen) && !listen(fd, BACKLOG))
+        return fd;
+    *why = errno;
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+static enum errc open_listener(struct http_server *s, struct error *err)
+{
+    struct addrinfo want = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE }, *found;
+    struct sockaddr_storage addr;
+    socklen_t len = sizeof addr;
+    char port[8], text[8];
+    int why = 0;
+
+    snprintf(port, sizeof port, "%u", s->opt.port);
+    int rc = getaddrinfo(s->opt.host, port, &want, &found);
+    if (rc)
+        return fail(err, ERR_INVALID, "cannot listen on %s: %s", s->opt.host, gai_strerror(rc));
+    s->fd = listen_on(found, &why);
+    freeaddrinfo(found);
+    if (s->fd < 0)
+        return fail(err, why == EADDRINUSE ? ERR_BUSY : ERR_IO, "cannot listen on %s:%s: %s",
+                    s->opt.host, port, strerror(why));
+    if (!getsockname(s->fd, (struct sockaddr *)&addr, &len) &&
+        !getnameinfo((struct sockaddr *)&addr, len, NULL, 0, text, sizeof text, NI_NUMERICSERV))
+        s->port = (uint16_t)atoi(text);
+    return OK;
+}
+
+enum errc http_server_new(struct http_server **out, struct loop *loop,
+                          const struct http_server_options *opt, struct error *err)
+{
+    struct http_server *s = mem_zalloc(sizeof *s);
+
+    s->loop = loop;
+    s->opt = *opt;
+    s->opt.host = s->host = mem_strdup(opt->host);
+    s->opt.server_name = s->server_name = mem_strdup(opt->server_name ? opt->server_name : "themis");
+    s->fd = -1;
+    if (!s->opt.limits.pipeline)
+        s->opt.limits.pipeline = 1;
+    enum errc rc = open_listener(s, err);
+    if (rc != OK) {
+        mem_free(s->host);
+        mem_free(s->server_name);
+        mem_free(s);
+        return rc;
+    }
+    s->read_buffer = mem_alloc(READ_BUFFER);
+    s->listener = mem_zalloc(sizeof *s->listener);
+    uv_poll_init((uv_loop_t *)loop_uv(loop), s->listener, s->fd);
+    s->listener->data = s;
+    watch(s);
+    s->sweep = loop_timer_new(loop, on_sweep, s);
+    loop_timer_start(s->sweep, SWEEP_MS, SWEEP_MS);
+    *out = s;
+    return OK;
+}
+
+uint16_t http_server_port(const struct http_server *s)
+{
+    return s->port;
+}
+
+static void listener_closed(uv_handle_t *handle)
+{
+    mem_free(handle);
+}
+
+static void close_listener(struct http_server *s)
+{
+    if (!s->listener)
+        return;
+    uv_poll_stop(s->listener);
+    uv_close((uv_handle_t *)s->listener, listener_closed);
+    s->listener = NULL;
+    close(s->fd);
+}
+
+void http_server_drain(struct http_server *s)
+{
+    s->is_draining = true;
+    close_listener(s);
+    for (struct conn *c = s->first, *next; c; c = next) {
+        next = conn_link(c)->next;
+        conn_drain(c);
+    }
+}
+
+size_t http_server_active(const struct http_server *s)
+{
+    return s->active;
+}
+
+size_t http_server_connections(const struct http_server *s)
+{
+    return s->connections;
+}
+
+void http_server_free(struct http_server *s)
+{
+    if (!s)
+        return;
+    close_listener(s);
+    while (s->first)
+        conn_close(s->first);
+    loop_timer_free(s->sweep);
+    loop_flush(s->loop); /* turn-end tasks of the connections */
+    mem_free(s->read_buffer);
+    mem_free(s->host);
+    mem_free(s->server_name);
+    mem_free(s);
+}
