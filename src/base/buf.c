@@ -62,7 +62,9 @@ void buf_add_str(struct buf *buf, const char *text)
 
 void buf_add_char(struct buf *buf, char c)
 {
-    buf_add(buf, &c, 1);
+    if (!grow(buf, 1))
+        return;
+    buf->ptr[buf->len++] = c;
 }
 
 void buf_printf(struct buf *buf, const char *fmt, ...)

@@ -4,6 +4,7 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#define XXH_INLINE_ALL /* names are hashed for each field of each row */
 #include <xxhash.h>
 
 uint64_t hash_xxh3(const void *bytes, size_t len)
@@ -120,11 +121,42 @@ void base64_encode(struct slice in, bool is_url, struct buf *out)
     }
 }
 
+/* Value of a digit, -1 when it is none. */
+static int base64_digit(char c, bool is_url)
+{
+    if (c >= 'A' && c <= 'Z')
+        return c - 'A';
+    if (c >= 'a' && c <= 'z')
+        return c - 'a' + 26;
+    if (c >= '0' && c <= '9')
+        return c - '0' + 52;
+    if (c == (is_url ? '-' : '+'))
+        return 62;
+    return c == (is_url ? '_' : '/') ? 63 : -1;
+}
+
+static bool decode_digits(struct slice in, bool is_url, struct buf *out)
+{
+    uint32_t v = 0;
+    unsigned bits = 0;
+
+    for (size_t i = 0; i < in.len; i++) {
+        int digit = base64_digit(in.ptr[i], is_url);
+        if (digit < 0)
+            return false;
+        v = v << 6 | (uint32_t)digit;
+        bits += 6;
+        if (bits >= 8) {
+            bits -= 8;
+            buf_add_char(out, (char)(v >> bits));
+        }
+    }
+    return !(v & ((1u << bits) - 1)); /* bits that encode nothing are zero */
+}
+
 long base64_decode(struct slice in, bool is_url, struct buf *out)
 {
-    const char *alphabet = is_url ? urlsafe : plain;
-    uint32_t v = 0;
-    size_t bits = 0, start = out->len;
+    size_t start = out->len;
 
     if (!is_url && in.len % 4)
         return -1;
@@ -132,16 +164,9 @@ long base64_decode(struct slice in, bool is_url, struct buf *out)
         in.len--;
     if (in.len % 4 == 1)
         return -1;
-    for (size_t i = 0; i < in.len; i++) {
-        const char *at = in.ptr[i] ? strchr(alphabet, in.ptr[i]) : NULL;
-        if (!at)
-            return -1;
-        v = v << 6 | (uint32_t)(at - alphabet);
-        bits += 6;
-        if (bits >= 8) {
-            bits -= 8;
-            buf_add_char(out, (char)(v >> bits));
-        }
+    if (!decode_digits(in, is_url, out) || out->is_overfull) {
+        out->len = start;
+        return -1;
     }
-    return out->is_overfull ? -1 : (long)(out->len - start);
+    return (long)(out->len - start);
 }

@@ -14,6 +14,7 @@
  */
 #include "base/key.h"
 #include "base/collate.h"
+#include "base/val_text.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -110,9 +111,9 @@ static void add_string(struct buf *out, struct slice s, const struct collator *c
     add_escaped(out, s);
 }
 
-static void add_val(struct buf *out, struct val v, const struct collator *c);
+static void add_val(struct buf *out, struct val v, const struct collator *c, unsigned depth);
 
-static void add_array(struct buf *out, struct val v, const struct collator *c)
+static void add_array(struct buf *out, struct val v, const struct collator *c, unsigned depth)
 {
     size_t count = val_count(v);
 
@@ -120,7 +121,7 @@ static void add_array(struct buf *out, struct val v, const struct collator *c)
         count--;
     buf_add_char(out, KEY_ARRAY);
     for (size_t i = 0; i < count; i++)
-        add_val(out, val_at(v, i), c);
+        add_val(out, val_at(v, i), c, depth + 1);
     buf_add_char(out, KEY_END);
 }
 
@@ -129,7 +130,7 @@ static int compare_names(const void *a, const void *b)
     return slice_cmp(*(const struct slice *)a, *(const struct slice *)b);
 }
 
-static void add_object(struct buf *out, struct val v, const struct collator *c)
+static void add_object(struct buf *out, struct val v, const struct collator *c, unsigned depth)
 {
     size_t count = val_count(v);
     struct slice *names = mem_alloc((count + 1) * sizeof *names);
@@ -145,13 +146,24 @@ static void add_object(struct buf *out, struct val v, const struct collator *c)
         size_t from = out->len;
         add_escaped(out, names[i]);
         flip(out, from);
-        add_val(out, member, c);
+        add_val(out, member, c, depth + 1);
     }
     buf_add_char(out, KEY_END);
     mem_free(names);
 }
 
-static void add_val(struct buf *out, struct val v, const struct collator *c)
+/* Deeper than any stored value: no index holds it, and the stack is not ours to spend. */
+static void add_container(struct buf *out, struct val v, const struct collator *c, unsigned depth)
+{
+    if (depth == LIMIT_NESTING)
+        out->is_overfull = true;
+    else if (val_type(v) == VAL_ARRAY)
+        add_array(out, v, c, depth);
+    else
+        add_object(out, v, c, depth);
+}
+
+static void add_val(struct buf *out, struct val v, const struct collator *c, unsigned depth)
 {
     switch (val_type(v)) {
     case VAL_NULL:
@@ -170,10 +182,8 @@ static void add_val(struct buf *out, struct val v, const struct collator *c)
         add_string(out, val_string(v), c);
         break;
     case VAL_ARRAY:
-        add_array(out, v, c);
-        break;
     case VAL_OBJECT:
-        add_object(out, v, c);
+        add_container(out, v, c, depth);
         break;
     }
 }
@@ -182,7 +192,7 @@ void key_add_val(struct buf *out, struct val v, const struct collator *c, bool i
 {
     size_t from = out->len;
 
-    add_val(out, v, c);
+    add_val(out, v, c, 0);
     if (is_descending)
         flip(out, from);
 }
@@ -324,7 +334,8 @@ static bool read_string(struct reader *r, uint8_t tag)
         is_ok = is_ok && take(r, &byte) && byte == KEY_STRING;
     }
     buf_init(&text, 0);
-    is_ok = is_ok && read_escaped(r, &text);
+    is_ok = is_ok && read_escaped(r, r->b ? &text : NULL);
+    is_ok = is_ok && utf8_check(buf_slice(&text), NULL);
     if (is_ok && r->b)
         val_put_string(r->b, buf_slice(&text));
     buf_release(&text);
@@ -359,8 +370,9 @@ static bool read_member(struct reader *r, unsigned depth)
 
     buf_init(&name, 0);
     r->mask ^= 0xFF;
-    bool is_ok = read_escaped(r, &name);
+    bool is_ok = read_escaped(r, r->b ? &name : NULL);
     r->mask ^= 0xFF;
+    is_ok = is_ok && utf8_check(buf_slice(&name), NULL);
     if (is_ok && r->b)
         val_put_name(r->b, buf_slice(&name));
     buf_release(&name);
@@ -388,8 +400,6 @@ static bool read_object(struct reader *r, unsigned depth)
 
 static bool read_val(struct reader *r, uint8_t tag, unsigned depth)
 {
-    if (depth >= LIMIT_NESTING)
-        return false;
     switch (tag) {
     case KEY_NULL:
         if (r->b)
@@ -404,9 +414,9 @@ static bool read_val(struct reader *r, uint8_t tag, unsigned depth)
     case KEY_SORTED:
         return read_string(r, tag);
     case KEY_ARRAY:
-        return read_array(r, depth);
+        return depth < LIMIT_NESTING && read_array(r, depth);
     case KEY_OBJECT:
-        return read_object(r, depth);
+        return depth < LIMIT_NESTING && read_object(r, depth);
     default:
         return tag >= 2 * KEY_ZERO - KEY_HUGE && tag <= KEY_HUGE && read_number(r, tag);
     }

@@ -17,7 +17,10 @@
 
 struct collator;
 
-/* Appends one field. is_descending complements every byte of it. */
+/*
+ * Appends one field. is_descending complements every byte of it. A value that
+ * is nested too deep to be stored makes out overfull.
+ */
 void key_add_val(struct buf *out, struct val v, const struct collator *c, bool is_descending);
 
 /* Fixed big-endian integers for ids and slots. */

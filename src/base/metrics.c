@@ -4,14 +4,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { HOOKS_MAX = 16, ROWS_MAX = 1024 };
+enum { HOOKS_MAX = 16 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct metric *first;
-static struct {
+static size_t row_count;
+
+struct hook {
     void (*fn)(void *ctx);
     void *ctx;
-} hooks[HOOKS_MAX];
+};
+static struct hook hooks[HOOKS_MAX];
 static size_t hook_count;
 
 void metric_register(struct metric *m)
@@ -22,6 +25,7 @@ void metric_register(struct metric *m)
     if (!atomic_load(&m->is_registered)) {
         m->next = first;
         first = m;
+        row_count++;
         atomic_store_explicit(&m->is_registered, true, memory_order_release);
     }
     pthread_mutex_unlock(&lock);
@@ -55,8 +59,7 @@ void metrics_on_print(void (*fn)(void *ctx), void *ctx)
     pthread_mutex_lock(&lock);
     if (hook_count == HOOKS_MAX)
         BUG("too many metric hooks");
-    hooks[hook_count].fn = fn;
-    hooks[hook_count++].ctx = ctx;
+    hooks[hook_count++] = (struct hook){ fn, ctx };
     pthread_mutex_unlock(&lock);
 }
 
@@ -100,19 +103,39 @@ static int compare(const void *a, const void *b)
     return c ? c : strcmp(x->labels ? x->labels : "", y->labels ? y->labels : "");
 }
 
+/* Hooks set gauges, so the lock is not held while they run. */
+static void run_hooks(void)
+{
+    struct hook copy[HOOKS_MAX];
+
+    pthread_mutex_lock(&lock);
+    size_t count = hook_count;
+    memcpy(copy, hooks, sizeof copy);
+    pthread_mutex_unlock(&lock);
+    for (size_t i = 0; i < count; i++)
+        copy[i].fn(copy[i].ctx);
+}
+
+/* All rows by name; returned to the caller, who frees them. */
+static struct metric **sorted_rows(size_t *count)
+{
+    pthread_mutex_lock(&lock);
+    struct metric **rows = mem_alloc(row_count * sizeof(*rows));
+    *count = 0;
+    for (struct metric *m = first; m; m = m->next)
+        rows[(*count)++] = m;
+    pthread_mutex_unlock(&lock);
+    qsort(rows, *count, sizeof(*rows), compare);
+    return rows;
+}
+
 void metrics_print(struct buf *out)
 {
     static const char *const kinds[] = { "counter", "gauge", "histogram" };
-    struct metric **rows = mem_alloc(ROWS_MAX * sizeof(*rows));
-    size_t count = 0;
+    size_t count;
 
-    for (size_t i = 0; i < hook_count; i++)
-        hooks[i].fn(hooks[i].ctx);
-    pthread_mutex_lock(&lock);
-    for (struct metric *m = first; m && count < ROWS_MAX; m = m->next)
-        rows[count++] = m;
-    pthread_mutex_unlock(&lock);
-    qsort(rows, count, sizeof(*rows), compare);
+    run_hooks();
+    struct metric **rows = sorted_rows(&count);
     for (size_t i = 0; i < count; i++) {
         if (!i || strcmp(rows[i]->name, rows[i - 1]->name))
             buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", rows[i]->name, rows[i]->help,

@@ -54,7 +54,7 @@ static enum errc set_int(int64_t *out, const struct setting_row *row, const char
     errno = 0;
     long long v = strtoll(text, &end, 10);
     if (!*text || *end || errno || (double)v < row->min || (double)v > row->max)
-        return fail(err, ERR_INVALID, "%s must be a whole number from %.0f to %.0f (got '%s')",
+        return fail(err, ERR_INVALID, "%s must be %.0f..%.0f (got %s)",
                     row->name, row->min, row->max, text);
     *out = v;
     return OK;
@@ -67,8 +67,8 @@ static enum errc set_double(double *out, const struct setting_row *row, const ch
     double v = strtod(text, &end);
 
     if (!*text || *end || !(v >= row->min && v <= row->max))
-        return fail(err, ERR_INVALID, "%s must be a number from %g to %g (got '%s')", row->name,
-                    row->min, row->max, text);
+        return fail(err, ERR_INVALID, "%s must be %g..%g (got %s)", row->name, row->min,
+                    row->max, text);
     *out = v;
     return OK;
 }
@@ -85,7 +85,7 @@ static enum errc set_bool(bool *out, const struct setting_row *row, const char *
             return OK;
         }
     }
-    return fail(err, ERR_INVALID, "%s must be on or off (got '%s')", row->name, text);
+    return fail(err, ERR_INVALID, "%s must be on or off (got %s)", row->name, text);
 }
 
 static enum errc set_string(char *out, const struct setting_row *row, const char *text,
@@ -126,7 +126,7 @@ enum errc settings_set(struct settings *s, struct slice name, struct slice value
         mem_free(text);
         return rc;
     }
-    return fail(err, ERR_INVALID, "unknown setting '%.*s'; 'themisd --help-settings' lists them",
+    return fail(err, ERR_INVALID, "unknown setting '%.*s'; see themisd --help-settings",
                 SLICE_ARG(name));
 }
 
@@ -178,8 +178,10 @@ void settings_print_help(struct buf *out)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         const struct setting_row *r = &rows[i];
         buf_printf(out, "%s (%s", r->name, kinds[r->kind]);
-        if (r->kind == SETTING_KIND_INT || r->kind == SETTING_KIND_DOUBLE)
-            buf_printf(out, ", %g to %g %s", r->min, r->max, r->unit);
+        if (r->kind == SETTING_KIND_INT)
+            buf_printf(out, ", %.0f..%.0f %s", r->min, r->max, r->unit);
+        if (r->kind == SETTING_KIND_DOUBLE)
+            buf_printf(out, ", %g..%g %s", r->min, r->max, r->unit);
         buf_printf(out, ", default %s)\n    %s.\n", *r->def ? r->def : "empty", r->help);
     }
 }

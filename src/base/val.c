@@ -268,12 +268,21 @@ struct val val_path(struct val v, const struct slice *names, size_t count)
     return v;
 }
 
+static long read_floats(const uint8_t *at, size_t count, float *out)
+{
+    for (size_t i = 0; i < count; i++)
+        memcpy(&out[i], at + i * 5 + 1, sizeof out[i]);
+    return (long)count;
+}
+
 long val_floats(struct val v, float *out, size_t max)
 {
     size_t count = val_count(v);
 
     if (val_type(v) != VAL_ARRAY || count > max)
         return -1;
+    if (*v.at == TAG_ARRAY_EQUAL && v.at[1] == 5)
+        return read_floats(v.at + EQUAL_HEADER, count, out);
     for (size_t i = 0; i < count; i++) {
         struct val e = val_at(v, i);
         if (val_type(e) != VAL_NUMBER)
@@ -283,7 +292,35 @@ long val_floats(struct val v, float *out, size_t max)
     return (long)count;
 }
 
-/* ---- order ---- */
+/* A level costs four bytes at least, so most values are decided by their size. */
+bool val_is_within(struct val v, unsigned levels)
+{
+    size_t count = val_count(v);
+    enum val_type type = val_type(v);
+
+    if (type != VAL_ARRAY && type != VAL_OBJECT)
+        return true;
+    if (!levels)
+        return false;
+    if (!count || *v.at == TAG_ARRAY_EQUAL || val_size(v) < (size_t)levels * 4)
+        return true;
+    for (size_t i = 0; i < count; i++)
+        if (!val_is_within(val_at(v, i), levels - 1))
+            return false;
+    return true;
+}
+
+/*
+ * ---- order ----
+ *
+ * Stored values are nested LIMIT_NESTING deep at most, but a query may wrap
+ * them. Beyond VISIT_NESTING, comparing goes on bytewise and hashing stops:
+ * still one order, and no stack runs over.
+ */
+
+enum { VISIT_NESTING = 1000 };
+
+static int order(struct val a, struct val b, const struct collator *c, unsigned depth);
 
 static int compare_double(double a, double b)
 {
@@ -320,21 +357,19 @@ static int compare_number(struct val a, struct val b)
 
 static int compare_string(struct slice a, struct slice b, const struct collator *c)
 {
-    int order = c ? collator_compare(c, a, b) : 0;
+    int sign = c ? collator_compare(c, a, b) : 0;
 
-    return order ? order : slice_cmp(a, b);
+    return sign ? sign : slice_cmp(a, b);
 }
 
-static int compare_array(struct val a, struct val b, const struct collator *c)
+static int compare_array(struct val a, struct val b, const struct collator *c, unsigned depth)
 {
     size_t na = val_count(a), nb = val_count(b), n = na > nb ? na : nb;
+    int sign = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        int order = val_compare(val_at(a, i), val_at(b, i), c);
-        if (order)
-            return order;
-    }
-    return 0;
+    for (size_t i = 0; i < n && !sign; i++)
+        sign = order(val_at(a, i), val_at(b, i), c, depth + 1);
+    return sign;
 }
 
 static int compare_names(const void *a, const void *b)
@@ -359,19 +394,30 @@ static struct slice *sorted_names(struct val a, struct val b, size_t *count)
     return names;
 }
 
-static int compare_object(struct val a, struct val b, const struct collator *c)
+static int compare_object(struct val a, struct val b, const struct collator *c, unsigned depth)
 {
     size_t count;
     struct slice *names = sorted_names(a, b, &count);
-    int order = 0;
+    int sign = 0;
 
-    for (size_t i = 0; i < count && !order; i++)
-        order = val_compare(val_get(a, names[i]), val_get(b, names[i]), c);
+    for (size_t i = 0; i < count && !sign; i++)
+        sign = order(val_get(a, names[i]), val_get(b, names[i]), c, depth + 1);
     mem_free(names);
-    return order;
+    return sign;
 }
 
-int val_compare(struct val a, struct val b, const struct collator *c)
+static int compare_container(struct val a, struct val b, const struct collator *c, unsigned depth)
+{
+    int bytes = slice_cmp(val_bytes(a), val_bytes(b));
+
+    if (!bytes || depth == VISIT_NESTING)
+        return bytes;
+    if (val_type(a) == VAL_ARRAY)
+        return compare_array(a, b, c, depth);
+    return compare_object(a, b, c, depth);
+}
+
+static int order(struct val a, struct val b, const struct collator *c, unsigned depth)
 {
     enum val_type ta = val_type(a), tb = val_type(b);
 
@@ -387,16 +433,20 @@ int val_compare(struct val a, struct val b, const struct collator *c)
     case VAL_STRING:
         return compare_string(val_string(a), val_string(b), c);
     case VAL_ARRAY:
-        return compare_array(a, b, c);
     case VAL_OBJECT:
-        return compare_object(a, b, c);
+        return compare_container(a, b, c, depth);
     }
     return 0;
 }
 
+int val_compare(struct val a, struct val b, const struct collator *c)
+{
+    return order(a, b, c, 0);
+}
+
 bool val_equal(struct val a, struct val b)
 {
-    return val_compare(a, b, NULL) == 0;
+    return order(a, b, NULL, 0) == 0;
 }
 
 /* ---- hash ---- */
@@ -421,11 +471,36 @@ static uint64_t hash_number(struct val v)
     return mix(2, (uint64_t)val_int(v));
 }
 
-uint64_t val_hash(struct val v)
+static uint64_t hash_val(struct val v, unsigned depth);
+
+static uint64_t hash_array(struct val v, unsigned depth)
 {
     size_t count = val_count(v);
-    uint64_t h;
 
+    while (count && val_is_null(val_at(v, count - 1)))
+        count--;
+    uint64_t h = mix(5, count);
+    for (size_t i = 0; i < count; i++)
+        h = mix(h, hash_val(val_at(v, i), depth + 1));
+    return h;
+}
+
+/* A sum: the order of members does not matter. */
+static uint64_t hash_object(struct val v, unsigned depth)
+{
+    size_t count = val_count(v);
+    uint64_t h = 6;
+
+    for (size_t i = 0; i < count; i++) {
+        struct slice name = val_name_at(v, i);
+        if (!val_is_null(val_at(v, i)))
+            h += mix(hash_xxh3(name.ptr, name.len), hash_val(val_at(v, i), depth + 1));
+    }
+    return h;
+}
+
+static uint64_t hash_val(struct val v, unsigned depth)
+{
     switch (val_type(v)) {
     case VAL_NULL:
         return mix(0, 0);
@@ -436,20 +511,14 @@ uint64_t val_hash(struct val v)
     case VAL_STRING:
         return mix(4, hash_xxh3(val_string(v).ptr, val_string(v).len));
     case VAL_ARRAY:
-        while (count && val_is_null(val_at(v, count - 1)))
-            count--;
-        h = mix(5, count);
-        for (size_t i = 0; i < count; i++)
-            h = mix(h, val_hash(val_at(v, i)));
-        return h;
+        return depth == VISIT_NESTING ? mix(5, 0) : hash_array(v, depth);
     case VAL_OBJECT:
-        h = 6; /* a sum: the order of members does not matter */
-        for (size_t i = 0; i < count; i++) {
-            struct slice name = val_name_at(v, i);
-            if (!val_is_null(val_at(v, i)))
-                h += mix(hash_xxh3(name.ptr, name.len), val_hash(val_at(v, i)));
-        }
-        return h;
+        return depth == VISIT_NESTING ? mix(6, 0) : hash_object(v, depth);
     }
     return 0;
+}
+
+uint64_t val_hash(struct val v)
+{
+    return hash_val(v, 0);
 }

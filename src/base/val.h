@@ -53,6 +53,9 @@ bool val_find_hashed(struct val object, struct slice name, uint32_t hash, struct
 /* Walks a path of names; any missing step gives val_null. */
 struct val val_path(struct val v, const struct slice *names, size_t count);
 
+/* True when arrays and objects are nested at most that deep; a scalar needs no level. */
+bool val_is_within(struct val v, unsigned levels);
+
 /*
  * All elements as float32 into out (room for max). Returns their number, or -1
  * when the value is not an array of numbers or holds more than max.

@@ -103,11 +103,26 @@ size_t val_encode_double(uint8_t *out, double d);
 /* Head of a string; out has 5 bytes. */
 size_t val_encode_string_head(uint8_t *out, size_t len);
 
+/* A member's name while its object is made; position is in order of insertion. */
+struct lookup {
+    struct slice name;
+    uint32_t hash;
+    uint32_t position;
+};
+
+/* Fills hash and position of rows whose names are set and puts them in the order of the table. */
+void lookup_make(struct lookup *rows, size_t count);
+/* By (hash, name, position), whatever their number. */
+void lookup_sort(struct lookup *rows, size_t count);
+/* True when a name is there twice, in rows made by lookup_make. */
+bool lookup_has_twins(const struct lookup *rows, size_t count);
+
 /*
- * Fills in tag, size, count and tables of a container whose members (of given
- * lengths) follow the header. starts: offset of each from the first member.
+ * Fills in tag, size, count and tables of a container whose members (payload
+ * bytes) follow the header. starts: offset of each from the first member. rows
+ * are an object's; NULL for an array.
  */
-void container_fill(uint8_t *at, unsigned w, size_t count, size_t payload, bool is_object,
-                    const size_t *starts);
+void container_fill(uint8_t *at, unsigned w, size_t count, size_t payload, const uint32_t *starts,
+                    const struct lookup *rows);
 
 #endif

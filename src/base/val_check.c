@@ -95,7 +95,7 @@ static bool is_container(const uint8_t *at, size_t room, unsigned depth, size_t 
     bool is_object = tag_is_object(*at);
     unsigned w = tag_width(*at);
 
-    if (depth == LIMIT_NESTING || room < 1 + 2 * (size_t)w)
+    if (room < 1 + 2 * (size_t)w)
         return false;
     size_t whole = load_width(at + 1, w), count = load_width(at + 1 + w, w);
     if (!count || whole > room || count > whole)
@@ -124,6 +124,8 @@ static bool check(const uint8_t *at, size_t room, unsigned depth, size_t *size)
     if (!room)
         return false;
     uint8_t tag = *at;
+    if (tag >= TAG_ARRAY_EMPTY && depth == LIMIT_NESTING)
+        return false;
     if (tag == TAG_STRING || (tag >= TAG_SHORT && tag <= TAG_SHORT_LAST))
         return is_string(at, room, size);
     if (tag == TAG_DOUBLE || tag == TAG_FLOAT)

@@ -4,8 +4,6 @@
  * into a builder. Text out: the value is walked the same way.
  */
 #include "base/val_text.h"
-#include <math.h>
-#include <stdio.h>
 #include <yyjson.h>
 
 /* ---- in ---- */
@@ -91,6 +89,8 @@ static enum errc bad_text(struct slice text, const yyjson_read_err *why, struct 
 {
     size_t line = 1, start = 0, pos = why->pos < text.len ? why->pos : text.len;
 
+    if (why->code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
+        return fail_num(err, 32, "no memory to read JSON of %zu bytes", text.len);
     for (size_t i = 0; i < pos; i++) {
         if (text.ptr[i] == '\n') {
             line++;
@@ -123,27 +123,6 @@ enum errc val_parse(struct slice text, struct arena *arena, struct val *out, str
 
 /* ---- out ---- */
 
-static void print_double(double d, struct buf *out)
-{
-    char room[1024];
-    yyjson_alc alc;
-    yyjson_val v = { 0 };
-    size_t len;
-
-    if (d == floor(d) && fabs(d) < 9007199254740992.0) {
-        buf_printf(out, "%lld", (long long)d);
-        return;
-    }
-    v.tag = YYJSON_TYPE_NUM | YYJSON_SUBTYPE_REAL;
-    v.uni.f64 = d;
-    yyjson_alc_pool_init(&alc, room, sizeof room);
-    const char *text = yyjson_val_write_opts(&v, YYJSON_WRITE_NOFLAG, &alc, &len, NULL);
-    if (text)
-        buf_add(out, text, len);
-    else
-        buf_printf(out, "%.17g", d);
-}
-
 static void print_int(int64_t i, struct buf *out)
 {
     char text[24];
@@ -156,6 +135,32 @@ static void print_int(int64_t i, struct buf *out)
     if (i < 0)
         text[--n] = '-';
     buf_add(out, text + n, sizeof text - n);
+}
+
+/*
+ * The shortest text that reads back equal. Whole numbers are printed as such:
+ * within int64 exactly, since that is how they are read; above, the reader
+ * rounds to double as it does for every long integer.
+ */
+static void print_double(double d, struct buf *out)
+{
+    char room[1024];
+    yyjson_alc alc;
+    yyjson_val v = { 0 };
+    size_t len;
+
+    if (d >= -0x1p63 && d < 0x1p63 && d == (double)(int64_t)d) {
+        print_int((int64_t)d, out);
+        return;
+    }
+    unsafe_yyjson_set_real(&v, d);
+    yyjson_alc_pool_init(&alc, room, sizeof room);
+    const char *text = yyjson_val_write_opts(&v, YYJSON_WRITE_NOFLAG, &alc, &len, NULL);
+    if (!text)
+        BUG("a number that cannot be written");
+    if (len > 2 && text[len - 2] == '.' && text[len - 1] == '0')
+        len -= 2;
+    buf_add(out, text, len);
 }
 
 static void print_escape(uint8_t c, struct buf *out)
@@ -187,20 +192,49 @@ static void print_escape(uint8_t c, struct buf *out)
     }
 }
 
+#define EACH_BYTE 0x0101010101010101u
+
+/* Some byte may need an escape: below 20, a quote or a backslash. Borrows may give false alarms. */
+static bool may_escape(uint64_t eight)
+{
+    uint64_t quote = eight ^ EACH_BYTE * '"', backslash = eight ^ EACH_BYTE * '\\';
+    uint64_t found = ((eight - EACH_BYTE * 0x20) & ~eight) | ((quote - EACH_BYTE) & ~quote) |
+                     ((backslash - EACH_BYTE) & ~backslash);
+
+    return found & EACH_BYTE * 0x80;
+}
+
+/* Bytes at the start of text that are printed as they are. */
+static size_t plain_run(struct slice text)
+{
+    size_t i = 0;
+    uint64_t eight;
+
+    for (; i + sizeof eight <= text.len; i += sizeof eight) {
+        memcpy(&eight, text.ptr + i, sizeof eight);
+        if (may_escape(eight))
+            break;
+    }
+    for (; i < text.len; i++) {
+        uint8_t c = (uint8_t)text.ptr[i];
+        if (c < 0x20 || c == '"' || c == '\\')
+            break;
+    }
+    return i;
+}
+
 void val_print_string(struct slice text, struct buf *out)
 {
-    size_t from = 0;
-
     buf_add_char(out, '"');
-    for (size_t i = 0; i < text.len; i++) {
-        uint8_t c = (uint8_t)text.ptr[i];
-        if (c >= 0x20 && c != '"' && c != '\\')
-            continue;
-        buf_add(out, text.ptr + from, i - from);
-        print_escape(c, out);
-        from = i + 1;
+    while (text.len) {
+        size_t n = plain_run(text);
+        buf_add(out, text.ptr, n);
+        text = slice_of(text.ptr + n, text.len - n);
+        if (!text.len)
+            break;
+        print_escape((uint8_t)*text.ptr, out);
+        text = slice_of(text.ptr + 1, text.len - 1);
     }
-    buf_add(out, text.ptr + from, text.len - from);
     buf_add_char(out, '"');
 }
 
@@ -246,38 +280,70 @@ static void new_line(struct buf *out, bool is_pretty, size_t depth)
         buf_add(out, "  ", 2);
 }
 
-/* Values are never deeper than the limit, but one of them may hold others: two levels to spare. */
+/* Levels that are open; a query may nest values deeper than any stored one. */
+struct print_stack {
+    struct print_level few[32], *levels;
+    size_t depth, cap;
+};
+
+static void push_level(struct print_stack *s, struct val v, size_t count, bool is_object)
+{
+    if (s->depth == s->cap) {
+        bool is_first = s->levels == s->few;
+        s->cap *= 4;
+        s->levels = mem_realloc(is_first ? NULL : s->levels, s->cap * sizeof *s->levels);
+        if (is_first)
+            memcpy(s->levels, s->few, sizeof s->few);
+    }
+    s->levels[s->depth++] = (struct print_level){ v, 0, count, is_object };
+}
+
+/* Prints a scalar, or opens what has members. */
+static void print_value(struct print_stack *s, struct val v, struct buf *out)
+{
+    size_t count = val_count(v);
+    bool is_object = val_type(v) == VAL_OBJECT;
+
+    if (!count) {
+        print_scalar(v, out);
+        return;
+    }
+    buf_add_char(out, is_object ? '{' : '[');
+    push_level(s, v, count, is_object);
+}
+
+static void close_levels(struct print_stack *s, struct buf *out, bool is_pretty)
+{
+    while (s->depth && s->levels[s->depth - 1].next == s->levels[s->depth - 1].count) {
+        s->depth--;
+        new_line(out, is_pretty, s->depth);
+        buf_add_char(out, s->levels[s->depth].is_object ? '}' : ']');
+    }
+}
+
 static void print(struct val root, struct buf *out, bool is_pretty)
 {
-    struct print_level stack[LIMIT_NESTING * 2];
-    size_t depth = 0;
-    struct val v = root;
+    struct print_stack s;
 
-    for (;;) {
-        size_t count = val_count(v);
-        if (count && depth < ARRAY_LEN(stack)) {
-            bool is_object = val_type(v) == VAL_OBJECT;
-            buf_add_char(out, is_object ? '{' : '[');
-            stack[depth++] = (struct print_level){ v, 0, count, is_object };
-        } else {
-            print_scalar(v, out);
-        }
-        while (depth && stack[depth - 1].next == stack[depth - 1].count) {
-            new_line(out, is_pretty, depth - 1);
-            buf_add_char(out, stack[--depth].is_object ? '}' : ']');
-        }
-        if (!depth || out->is_overfull)
-            return;
-        struct print_level *top = &stack[depth - 1];
+    s.levels = s.few;
+    s.depth = 0;
+    s.cap = ARRAY_LEN(s.few);
+    print_value(&s, root, out);
+    close_levels(&s, out, is_pretty);
+    while (s.depth && !out->is_overfull) {
+        struct print_level *top = &s.levels[s.depth - 1];
         if (top->next)
             buf_add_char(out, ',');
-        new_line(out, is_pretty, depth);
+        new_line(out, is_pretty, s.depth);
         if (top->is_object) {
             val_print_string(val_name_at(top->v, top->next), out);
             buf_add(out, ": ", is_pretty ? 2 : 1);
         }
-        v = val_at(top->v, top->next++);
+        print_value(&s, val_at(top->v, top->next++), out);
+        close_levels(&s, out, is_pretty);
     }
+    if (s.levels != s.few)
+        mem_free(s.levels);
 }
 
 void val_print(struct val v, struct buf *out)
