@@ -23,7 +23,7 @@ static const struct setting_row rows[] = {
     ROW(name, SETTING_KIND_INT, min, max, #def, unit, help)
 #define SETTING_DOUBLE(name, def, min, max, unit, help)                                            \
     ROW(name, SETTING_KIND_DOUBLE, min, max, #def, unit, help)
-#define SETTING_BOOL(name, def, help) ROW(name, SETTING_KIND_BOOL, 0, 1, #def, "", help)
+#define SETTING_BOOL(name, def, help) ROW(name, SETTING_KIND_BOOL, 0, 1, def ? "on" : "off", "", help)
 #define SETTING_STRING(name, def, help) ROW(name, SETTING_KIND_STRING, 0, 0, def, "", help)
 #include "base/settings.def"
 #undef SETTING_INT
@@ -139,10 +139,15 @@ enum errc settings_set_pair(struct settings *s, const char *pair, struct error *
     return settings_set(s, slice_of(pair, (size_t)(equals - pair)), slice_str(equals + 1), err);
 }
 
+/* ---- the file ---- */
+
 struct load {
     struct settings *s;
-    struct error *err;
+    FILE *file;
     enum errc rc;
+    int lines;
+    bool is_cut; /* the last line is longer than the parser takes */
+    struct error err;
 };
 
 static int on_pair(void *user, const char *section, const char *name, const char *value)
@@ -151,24 +156,52 @@ static int on_pair(void *user, const char *section, const char *name, const char
 
     (void)section;
     if (l->rc == OK)
-        l->rc = settings_set(l->s, slice_str(name), slice_str(value), l->err);
+        l->rc = settings_set(l->s, slice_str(name), slice_str(value), &l->err);
     return l->rc == OK;
+}
+
+/* A comment behind a value; the parser knows only those with a semicolon. */
+static void cut_comment(char *line)
+{
+    for (char *at = line; (at = strchr(at, '#')); at++) {
+        if (at > line && (at[-1] == ' ' || at[-1] == '\t')) {
+            *at = 0;
+            return;
+        }
+    }
+}
+
+/* The parser takes an indented line for more of the value before, so nothing is indented here. */
+static char *read_line(char *line, int room, void *user)
+{
+    struct load *l = user;
+
+    if (l->rc != OK || l->is_cut || !fgets(line, room, l->file))
+        return NULL;
+    l->lines++;
+    size_t len = strlen(line), blank = strspn(line, " \t");
+    l->is_cut = len == (size_t)room - 1 && line[len - 1] != '\n';
+    memmove(line, line + blank, len - blank + 1);
+    cut_comment(line);
+    return line;
 }
 
 enum errc settings_load(struct settings *s, const char *path, struct error *err)
 {
-    struct error own = { 0 };
-    struct load l = { s, &own, OK };
-    int line = ini_parse(path, on_pair, &l);
+    struct load l = { .s = s, .file = fopen(path, "re") };
 
-    if (line == 0)
-        return OK;
-    if (line < 0)
+    if (!l.file)
         return fail(err, ERR_INVALID, "cannot read the settings file %s: %s", path,
                     strerror(errno));
-    if (l.rc == OK)
+    int line = ini_parse_stream(read_line, &l, on_pair, &l);
+    fclose(l.file);
+    if (l.is_cut)
+        return fail(err, ERR_INVALID, "%s line %d is too long", path, l.lines);
+    if (l.rc != OK)
+        return fail(err, ERR_INVALID, "%s line %d: %s", path, l.lines, l.err.text);
+    if (line)
         return fail(err, ERR_INVALID, "%s line %d is not \"name = value\"", path, line);
-    return fail(err, ERR_INVALID, "%s line %d: %s", path, line, own.text);
+    return OK;
 }
 
 void settings_print_help(struct buf *out)

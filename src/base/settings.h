@@ -31,7 +31,7 @@ MUST_CHECK enum errc settings_set(struct settings *s, struct slice name, struct 
                                   struct error *err);
 /* "name=value" */
 MUST_CHECK enum errc settings_set_pair(struct settings *s, const char *pair, struct error *err);
-/* name = value lines, # comments, [section] ignored (inih). */
+/* "name = value" lines of less than 200 bytes, # comments, [section] ignored (inih). */
 MUST_CHECK enum errc settings_load(struct settings *s, const char *path, struct error *err);
 void settings_print_help(struct buf *out);
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "../check.h"
-#include "base/collate.h"
-#include "base/env.h"
-#include "base/key.h"
 #include "base/val.h"
 #include "base/val_text.h"
-#include <stdio.h>
-#include <stdlib.h>
+#include "random_val.h"
+#include <float.h>
+#include <math.h>
+
+enum { ROUNDS = 20000 };
 
 static struct arena *arena;
 
@@ -26,296 +25,357 @@ static int teardown(void **state)
 
 static struct val parse(const char *text)
 {
-    struct error err = { 0 };
-    struct val v;
-
-    if (val_parse(slice_str(text), arena, &v, &err) != OK)
-        fail_msg("%s: %s", text, err.text);
-    return v;
+    return parsed(arena, text);
 }
 
 static const char *print(struct val v)
 {
-    struct buf out;
-
-    buf_init(&out, 0);
-    val_print(v, &out);
-    const char *text = arena_copy(arena, buf_slice(&out)).ptr;
-    buf_release(&out);
-    return text;
+    return printed(arena, v);
 }
 
-static void json_comes_back_as_it_went_in(void **state)
+/* ---- reading ---- */
+
+static void none_reads_as_null(void **state)
 {
-    static const char *const same[] = {
-        "null", "true", "false", "0", "15", "16", "-1", "127", "128", "-129", "9223372036854775807",
-        "-9223372036854775808", "0.1", "-2.5", "1e300", "5e-324", "\"\"", "\"a\\\"\\\\\\n\\u0001\"",
-        "\"\xC3\xA4\xF0\x9F\x98\x80\"", "[]", "{}", "[1,2,3]", "[1.5,2.5,3.5,4.5]",
-        "[0.1,0.2,0.3,0.4,0.5]", "{\"b\":1,\"a\":[{\"c\":null}],\"\":2}",
-        "[[[[[1]]]],{\"x\":{\"y\":{\"z\":[]}}}]",
-    };
+    struct val none = VAL_NONE, out;
+    float f;
 
     (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(same); i++)
-        assert_string_equal(print(parse(same[i])), same[i]);
-    assert_string_equal(print(parse(" [ 1 , 2.0 , 1E2 ] ")), "[1,2,100]");
-    assert_string_equal(print(parse("18446744073709551616")), "18446744073709552000");
+    assert_int_equal(val_type(none), VAL_NULL);
+    assert_true(val_is_null(none));
+    assert_false(val_bool(none) || val_is_int(none) || val_truth(none));
+    assert_int_equal(val_int(none), 0);
+    assert_true(val_double(none) == 0);
+    assert_int_equal(val_string(none).len, 0);
+    assert_int_equal(val_count(none), 0);
+    assert_true(val_is_null(val_at(none, 0)));
+    assert_false(val_find(none, slice_str("a"), &out));
+    assert_int_equal(val_floats(none, &f, 1), -1);
+    assert_int_equal(val_size(none), 1);
+    assert_true(val_equal(none, val_null));
+    assert_true(val_hash(none) == val_hash(val_null));
+    assert_string_equal(print(none), "null");
+    assert_string_equal(print(val_new_array(arena, &none, 1)), "[null]");
+    assert_int_equal(val_validate(val_bytes(none), &out, NULL), OK);
 }
 
-static void a_name_given_twice_keeps_its_last_value(void **state)
+static void wrong_types_read_as_nothing(void **state)
+{
+    struct val text = parse("\"12\""), number = parse("7"), list = parse("[1,2]"), out;
+
+    (void)state;
+    assert_int_equal(val_int(text), 0);
+    assert_true(val_double(list) == 0);
+    assert_int_equal(val_string(number).len, 0);
+    assert_int_equal(val_count(text), 0);
+    assert_false(val_bool(number));
+    assert_false(val_find(list, slice_str("a"), &out));
+    assert_true(val_is_null(val_get(text, slice_str("a"))));
+    assert_int_equal(val_name_at(list, 0).len, 0);
+    assert_true(val_is_null(val_at(list, 2)));
+}
+
+static void truth_is_that_of_aql(void **state)
+{
+    static const char *const no[] = { "null", "false", "0", "0.0", "-0.0", "\"\"" };
+    static const char *const yes[] = { "true", "1", "-0.5", "\" \"", "[]", "{}", "[0]" };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(no); i++)
+        assert_false(val_truth(parse(no[i])));
+    for (size_t i = 0; i < ARRAY_LEN(yes); i++)
+        assert_true(val_truth(parse(yes[i])));
+}
+
+static void numbers_convert_without_overflow(void **state)
 {
     (void)state;
-    assert_string_equal(print(parse("{\"a\":1,\"b\":2,\"a\":3}")), "{\"a\":3,\"b\":2}");
-    assert_string_equal(print(parse("{\"a\":1,\"a\":{\"x\":[1,2]},\"c\":4,\"a\":null}")),
-                        "{\"a\":null,\"c\":4}");
-}
-
-static void refused(const char *text, const char *says)
-{
-    struct error err = { 0 };
-    struct val v;
-
-    assert_int_equal(val_parse(slice_str(text), arena, &v, &err), ERR_INVALID);
-    assert_int_equal(error_num(&err), 600);
-    if (!strstr(err.text, says))
-        fail_msg("'%s' does not say '%s'", err.text, says);
-}
-
-static void bad_json_is_refused_with_its_place(void **state)
-{
-    (void)state;
-    refused("", "empty");
-    refused("{\"a\":1,\n\"b\":}", "line 2, column 5");
-    refused("[1,2", "invalid JSON");
-    refused("nul", "invalid JSON");
-    refused("[NaN]", "invalid JSON");
-    refused("\"\xC3\"", "invalid JSON");
-    refused("\"\xED\xA0\x80\"", "invalid JSON");
-    refused("{\"a\":1} x", "invalid JSON");
-}
-
-static char *nested(size_t levels)
-{
-    char *text = arena_alloc(arena, levels * 2 + 1);
-
-    memset(text, '[', levels);
-    memset(text + levels, ']', levels);
-    text[levels * 2] = 0;
-    return text;
-}
-
-static void two_hundred_levels_are_the_limit(void **state)
-{
-    (void)state;
-    assert_int_equal(val_type(parse(nested(LIMIT_NESTING))), VAL_ARRAY);
-    refused(nested(LIMIT_NESTING + 1), "nesting deeper than 200");
-    refused(nested(10000), "nesting deeper than 200");
-    refused(nested(1000000), "nesting deeper than 200");
-}
-
-static void members_are_found_in_small_and_large_objects(void **state)
-{
-    (void)state;
-    for (int n = 1; n < 400; n = n * 2 + 1) {
-        struct val_builder *b = val_builder_new(0);
-        struct val v;
-        val_open_object(b);
-        for (int i = 0; i < n; i++) {
-            char name[16];
-            snprintf(name, sizeof name, "name%d", i);
-            val_put_name(b, slice_str(name));
-            val_put_int(b, i * 1000);
-        }
-        val_close(b);
-        assert_int_equal(val_finish(b, &v, NULL), OK);
-        assert_int_equal(val_count(v), n);
-        for (int i = 0; i < n; i++) {
-            char name[16];
-            snprintf(name, sizeof name, "name%d", i);
-            assert_int_equal(val_int(val_get(v, slice_str(name))), i * 1000);
-            assert_true(slice_is(val_name_at(v, (size_t)i), name));
-        }
-        assert_true(val_is_null(val_get(v, slice_str("other"))));
-        val_builder_free(b);
+    assert_int_equal(val_int(parse("1e300")), INT64_MAX);
+    assert_int_equal(val_int(parse("-1e300")), INT64_MIN);
+    assert_int_equal(val_int(parse("-2.9")), -2);
+    assert_true(val_double(parse("9007199254740993")) == 9007199254740992.0);
+    for (int bits = 0; bits < 63; bits++) {
+        int64_t i = (int64_t)1 << bits;
+        assert_true(val_int(val_new_int(arena, i)) == i);
+        assert_true(val_int(val_new_int(arena, -i)) == -i);
+        assert_true(val_int(val_new_int(arena, i - 1)) == i - 1);
+        assert_true(val_int(val_new_int(arena, -i - 1)) == -i - 1);
     }
 }
 
-/* ---- random values: laws ---- */
-
-static uint64_t seed;
-
-static uint32_t rnd(uint32_t below)
+static void small_values_take_few_bytes(void **state)
 {
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(seed >> 33) % below;
+    static const struct {
+        const char *text;
+        size_t size;
+    } rows[] = { { "null", 1 },   { "true", 1 }, { "15", 1 },        { "16", 2 },    { "-1", 2 },
+                 { "1000", 3 },   { "\"\"", 1 }, { "\"hello\"", 6 }, { "[]", 1 },    { "{}", 1 },
+                 { "[1,2]", 7 }, { "0.5", 9 },  { "{\"a\":1}", 11 } };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        assert_int_equal(val_size(parse(rows[i].text)), rows[i].size);
 }
 
-static double random_double(void)
+static void paths_lead_into_objects(void **state)
 {
-    static const double odd[] = { 0.5, -0.5, 0x1p53, 0x1p53 + 2, 0x1p63, -0x1p63, 0x1p64, 1e300,
-                                  -1e300, 5e-324, 9007199254740991.5, 1.0 / 3, -0.0, 3, -7 };
-    return rnd(2) ? odd[rnd(ARRAY_LEN(odd))] : ((double)rnd(2000) - 1000) / 8;
+    struct val v = parse("{\"a\":{\"b\":{\"c\":5}}}");
+    struct slice path[] = { slice_str("a"), slice_str("b"), slice_str("c"), slice_str("d") };
+
+    (void)state;
+    assert_int_equal(val_int(val_path(v, path, 3)), 5);
+    assert_true(val_is_null(val_path(v, path, 4)));
+    assert_true(val_equal(val_path(v, path, 0), v));
 }
 
-static int64_t random_int(void)
+static const char *name_of(int i)
 {
-    static const int64_t odd[] = { 0, 1, -1, 127, 128, 255, 256, -128, -129, INT64_MAX, INT64_MIN,
-                                   INT64_MAX - 1, INT64_MIN + 1, (int64_t)1 << 53,
-                                   ((int64_t)1 << 53) + 1, ((int64_t)1 << 62) };
-    return rnd(2) ? odd[rnd(ARRAY_LEN(odd))] : (int64_t)rnd(1000) - 500;
+    return arena_printf(arena, "name%d", i);
 }
 
-static void random_value(struct val_builder *b, int depth)
-{
-    static const char *const texts[] = { "", "a", "b", "A", "B", "ab", "\xC3\xA4", "z", "\x01",
-                                         "a\x01", "\xE6\x97\xA5", "Zebra", "\xC3\x89tude", "_", "-a" };
-    static const char *const names[] = { "a", "b", "c", "", "\xC3\xA4" };
-    uint32_t kind = rnd(depth > 3 ? 5 : 7), count;
-
-    switch (kind) {
-    case 0:
-        val_put_null(b);
-        break;
-    case 1:
-        val_put_bool(b, rnd(2));
-        break;
-    case 2:
-        val_put_int(b, random_int());
-        break;
-    case 3:
-        val_put_double(b, random_double());
-        break;
-    case 4:
-        if (rnd(6))
-            val_put_string(b, slice_str(texts[rnd(ARRAY_LEN(texts))]));
-        else
-            val_put_string(b, slice_of("x\0y", 3));
-        break;
-    case 5:
-        count = rnd(6);
-        val_open_array(b);
-        for (uint32_t i = 0; i < count; i++)
-            random_value(b, depth + 1);
-        val_close(b);
-        break;
-    default:
-        count = rnd(5);
-        val_open_object(b);
-        for (uint32_t i = 0; i < count; i++) {
-            val_put_name(b, slice_str(names[rnd(ARRAY_LEN(names))]));
-            random_value(b, depth + 1);
-        }
-        val_close(b);
-    }
-}
-
-static struct val random_val(void)
+static struct val object_of(int n)
 {
     struct val_builder *b = val_builder_new(0);
     struct val v;
 
-    random_value(b, 0);
+    val_open_object(b);
+    for (int i = 0; i < n; i++) {
+        val_put_name(b, slice_str(name_of(i)));
+        val_put_int(b, i * 1000);
+    }
+    val_close(b);
     assert_int_equal(val_finish_in(b, arena, &v, NULL), OK);
     val_builder_free(b);
     return v;
 }
 
-static int sign(int c)
+static void members_are_found_in_objects_of_every_size(void **state)
 {
-    return (c > 0) - (c < 0);
+    (void)state;
+    for (int n = 1; n < 20000; n = n < 12 ? n + 1 : n * 3) {
+        struct val v = object_of(n), out;
+        assert_int_equal(val_count(v), n);
+        for (int i = 0; i < n; i++) {
+            struct slice name = slice_str(name_of(i));
+            assert_true(val_find_hashed(v, name, val_name_hash(name), &out));
+            assert_int_equal(val_int(out), i * 1000);
+            assert_true(slice_eq(val_name_at(v, (size_t)i), name));
+            assert_int_equal(val_int(val_at(v, (size_t)i)), i * 1000);
+        }
+        assert_false(val_find(v, slice_str("other"), &out));
+        assert_false(val_find(v, slice_str(""), &out));
+        assert_int_equal(val_validate(val_bytes(v), &out, NULL), OK);
+    }
 }
 
-static int key_order(struct val a, struct val b, const struct collator *c, bool is_descending)
+static void names_of_one_hash_are_told_apart_by_their_bytes(void **state)
 {
-    struct buf x, y;
-
-    buf_init(&x, 0);
-    buf_init(&y, 0);
-    key_add_val(&x, a, c, is_descending);
-    key_add_val(&y, b, c, is_descending);
-    int order = sign(slice_cmp(buf_slice(&x), buf_slice(&y)));
-    size_t shorter = x.len < y.len ? x.len : y.len;
-    if (x.len != y.len && memcmp(x.ptr, y.ptr, shorter) == 0)
-        fail_msg("a key is a prefix of another: %s %s", print(a), print(b));
-    buf_release(&x);
-    buf_release(&y);
-    return order;
-}
-
-static void keys_sort_as_values_do(void **state)
-{
-    struct collator *c;
+    struct val v = object_of(6), out;
+    struct slice name = slice_str("name2");
 
     (void)state;
-    assert_int_equal(collator_open(&c, "und", NULL), OK);
-    seed = env_random_u64(env_system());
-    print_message("seed %llu\n", (unsigned long long)seed);
-    for (int i = 0; i < 30000; i++) {
-        struct arena_mark mark = arena_mark(arena);
-        struct val a = random_val(), b = random_val();
-        for (int with = 0; with < 2; with++) {
-            const struct collator *use = with ? c : NULL;
-            int order = sign(val_compare(a, b, use));
-            if (key_order(a, b, use, false) != order || key_order(a, b, use, true) != -order)
-                fail_msg("order of %s and %s (collator %d)", print(a), print(b), with);
-        }
-        if (val_equal(a, b))
-            assert_true(val_hash(a) == val_hash(b));
-        arena_rewind(arena, mark);
-    }
-    collator_close(c);
+    assert_false(val_find_hashed(v, slice_str("name9"), val_name_hash(name), &out));
+    v = object_of(600);
+    assert_false(val_find_hashed(v, slice_str("name999"), val_name_hash(name), &out));
+    assert_true(val_find_hashed(v, name, val_name_hash(name), &out));
 }
 
-static void keys_can_be_read_back(void **state)
+/* ---- making ---- */
+
+static void a_name_given_twice_keeps_its_last_value(void **state)
 {
-    struct collator *c;
-    struct val out;
+    struct val_builder *b = val_builder_new(0);
+    struct val v;
+
+    (void)state;
+    assert_string_equal(print(parse("{\"a\":1,\"b\":2,\"a\":3}")), "{\"a\":3,\"b\":2}");
+    assert_string_equal(print(parse("{\"a\":1,\"a\":{\"x\":[1,2]},\"c\":4,\"a\":null}")),
+                        "{\"a\":null,\"c\":4}");
+    assert_string_equal(print(parse("[{\"a\":{\"b\":1,\"b\":2},\"a\":{\"c\":1,\"c\":[7]}},1]")),
+                        "[{\"a\":{\"c\":[7]}},1]");
+    val_open_object(b);
+    for (int i = 0; i < 1000; i++) {
+        val_put_name(b, slice_str(name_of(i % 100)));
+        val_put_int(b, i);
+    }
+    val_close(b);
+    assert_int_equal(val_finish(b, &v, NULL), OK);
+    assert_int_equal(val_count(v), 100);
+    for (int i = 0; i < 100; i++) {
+        assert_true(slice_is(val_name_at(v, (size_t)i), name_of(i)));
+        assert_int_equal(val_int(val_get(v, slice_str(name_of(i)))), 900 + i);
+    }
+    assert_int_equal(val_validate(val_bytes(v), &v, NULL), OK);
+    val_builder_free(b);
+}
+
+static void a_builder_beyond_its_maximum_says_so(void **state)
+{
+    struct val_builder *b = val_builder_new(100);
     struct error err = { 0 };
+    struct val v;
 
     (void)state;
-    assert_int_equal(collator_open(&c, "und", NULL), OK);
-    for (int i = 0; i < 10000; i++) {
-        struct val v = random_val();
-        struct buf key;
-        buf_init(&key, 0);
-        bool is_descending = rnd(2);
-        key_add_val(&key, v, rnd(2) ? c : NULL, is_descending);
-        buf_add_str(&key, "rest");
-        struct slice at = buf_slice(&key);
-        assert_int_equal(key_read_val(&at, is_descending, arena, &out, &err), OK);
-        assert_true(slice_is(at, "rest"));
-        if (!val_equal(v, out))
-            fail_msg("%s came back as %s", print(v), print(out));
-        for (size_t cut = 0; cut + 4 < key.len && cut < 40; cut++) { /* never reads outside */
-            at = slice_of(key.ptr, cut);
-            struct slice copy = slice_of(mem_strndup(at), cut);
-            char *owned = (char *)(uintptr_t)copy.ptr;
-            assert_int_not_equal(key_read_val(&copy, is_descending, NULL, NULL, NULL), OK);
-            mem_free(owned);
-        }
-        buf_release(&key);
+    val_open_array(b);
+    for (int i = 0; i < 100; i++) {
+        val_open_object(b);
+        val_put_name(b, slice_str("name"));
+        val_put_string(b, slice_str("0123456789"));
+        val_close(b);
     }
-    collator_close(c);
+    val_close(b);
+    assert_int_equal(val_finish(b, &v, &err), ERR_TOO_LARGE);
+    assert_int_equal(error_num(&err), 1216);
+    val_builder_reset(b);
+    val_put_int(b, 5);
+    assert_int_equal(val_finish(b, &v, &err), OK);
+    assert_int_equal(val_int(v), 5);
+    val_builder_free(b);
 }
 
-static void the_validator_takes_good_and_survives_bad_bytes(void **state)
+static void a_builder_nested_too_deep_says_so(void **state)
 {
-    struct val out;
+    struct val_builder *b = val_builder_new(0);
+    struct error err = { 0 };
+    struct val v;
 
     (void)state;
-    for (int i = 0; i < 20000; i++) {
-        struct slice good = val_bytes(random_val());
-        assert_int_equal(val_validate(good, &out, NULL), OK);
-        uint8_t *bad = mem_alloc(good.len);
-        memcpy(bad, good.ptr, good.len);
-        bad[rnd((uint32_t)good.len)] ^= (uint8_t)(1u << rnd(8));
-        if (val_validate(slice_of(bad, good.len), &out, NULL) == OK)
-            print(out); /* whatever it is now, reading it is safe */
-        memcpy(bad, good.ptr, good.len);
-        assert_int_not_equal(val_validate(slice_of(bad, good.len - 1), &out, NULL), OK);
-        mem_free(bad);
+    for (int i = 0; i < LIMIT_NESTING + 50; i++) {
+        val_open_object(b);
+        val_put_name(b, slice_str("a"));
     }
+    val_put_int(b, 1);
+    val_put_floats(b, (float[]){ 1 }, 1);
+    for (int i = 0; i < LIMIT_NESTING + 50; i++)
+        val_close(b);
+    assert_int_equal(val_finish(b, &v, &err), ERR_INVALID);
+    assert_string_equal(err.text, "nesting deeper than 200 levels");
+    val_builder_free(b);
 }
+
+static struct val wrapped(struct val v, int levels)
+{
+    for (int i = 0; i < levels; i++)
+        v = val_new_array(arena, &v, 1);
+    return v;
+}
+
+static void a_copied_value_counts_as_deep_as_it_is(void **state)
+{
+    struct val_builder *b = val_builder_new(0);
+    struct val deep = wrapped(val_true, LIMIT_NESTING - 1), v;
+
+    (void)state;
+    val_open_array(b);
+    val_put(b, deep);
+    val_close(b);
+    assert_int_equal(val_finish(b, &v, NULL), OK);
+    assert_int_equal(val_validate(val_bytes(v), &v, NULL), OK);
+    val_builder_reset(b);
+    val_open_array(b);
+    val_put(b, wrapped(deep, 1));
+    val_close(b);
+    assert_int_equal(val_finish(b, &v, NULL), ERR_INVALID);
+    val_builder_free(b);
+}
+
+static void depth_is_measured(void **state)
+{
+    (void)state;
+    assert_true(val_is_within(parse("5"), 0));
+    assert_false(val_is_within(parse("[]"), 0));
+    assert_true(val_is_within(parse("[]"), 1));
+    assert_true(val_is_within(parse("{\"a\":[1,{\"b\":[0.5,0.5,0.5,0.5]}]}"), 4));
+    assert_false(val_is_within(parse("{\"a\":[1,{\"b\":[0.5,0.5,0.5,0.5]}]}"), 3));
+    assert_true(val_is_within(wrapped(val_null, 200), 200));
+    assert_false(val_is_within(wrapped(val_null, 201), 200));
+    assert_false(val_is_within(wrapped(val_null, 3000), 200));
+}
+
+static void values_deeper_than_any_stack_are_handled(void **state)
+{
+    struct val a = wrapped(val_true, 5000), b = wrapped(val_false, 5000);
+
+    (void)state;
+    assert_int_equal(val_compare(a, a, NULL), 0);
+    assert_int_equal(val_compare(a, b, NULL), -val_compare(b, a, NULL));
+    assert_int_not_equal(val_compare(a, b, NULL), 0);
+    (void)val_hash(a);
+    assert_int_equal(strlen(print(a)), 10004);
+    assert_int_not_equal(val_validate(val_bytes(a), &a, NULL), OK);
+}
+
+static void whole_values_are_made_in_an_arena(void **state)
+{
+    struct slice names[100];
+    struct val values[100], out;
+
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        names[i] = slice_str(name_of(i));
+        values[i] = val_new_int(arena, i);
+    }
+    for (size_t n = 0; n <= 100; n += 1 + n / 8) {
+        struct val object = val_new_object(arena, names, values, n);
+        struct val array = val_new_array(arena, values, n);
+        assert_int_equal(val_validate(val_bytes(object), &out, NULL), OK);
+        assert_int_equal(val_validate(val_bytes(array), &out, NULL), OK);
+        assert_int_equal(val_count(object), n);
+        for (size_t i = 0; i < n; i++)
+            assert_int_equal(val_int(val_get(object, names[i])), i);
+        assert_true(val_equal(val_copy(arena, object), object));
+    }
+    assert_string_equal(print(val_new_bool(true)), "true");
+    assert_string_equal(print(val_new_double(arena, NAN)), "null");
+    char *big = arena_alloc(arena, 70000);
+    memset(big, 'x', 70000);
+    struct val text = val_new_string(arena, slice_of(big, 70000));
+    struct val both[] = { text, val_true };
+    struct val v = val_new_array(arena, both, 2);
+    assert_int_equal(val_validate(val_bytes(v), &out, NULL), OK);
+    assert_int_equal(val_string(val_at(v, 0)).len, 70000);
+}
+
+static void merging_replaces_and_adds_members(void **state)
+{
+    (void)state;
+    assert_string_equal(print(val_merge(arena, parse("{\"a\":1,\"b\":{\"x\":1}}"),
+                                        parse("{\"b\":2,\"c\":3}"))),
+                        "{\"a\":1,\"b\":2,\"c\":3}");
+    assert_string_equal(print(val_merge(arena, parse("[1]"), parse("{\"b\":2}"))), "{\"b\":2}");
+    assert_string_equal(print(val_merge(arena, parse("{\"b\":2}"), val_null)), "{\"b\":2}");
+}
+
+static void vectors_are_packed_and_read_as_floats(void **state)
+{
+    struct val v = parse("[0.5,1.5,-2.25,4.125]");
+    float f[4], other[4] = { NAN, -0.0f, INFINITY, FLT_MAX };
+    struct val_builder *b = val_builder_new(0);
+
+    (void)state;
+    assert_int_equal(val_size(v), 6 + 4 * 5);
+    assert_int_equal(val_floats(v, f, 4), 4);
+    assert_true(f[2] == -2.25f);
+    assert_int_equal(val_floats(v, f, 3), -1);
+    assert_true(val_double(val_at(v, 3)) == 4.125);
+    assert_int_equal(val_size(parse("[0.1,0.2,0.3,0.4]")), 6 + 4 * 9);
+    assert_int_equal(val_floats(parse("[1,2.5]"), f, 4), 2);
+    assert_true(f[0] == 1 && f[1] == 2.5f);
+    assert_int_equal(val_floats(parse("[1,\"a\"]"), f, 4), -1);
+    assert_int_equal(val_floats(parse("{\"a\":1}"), f, 4), -1);
+    val_put_floats(b, other, 4);
+    assert_int_equal(val_finish_in(b, arena, &v, NULL), OK);
+    assert_int_equal(val_validate(val_bytes(v), &v, NULL), OK);
+    assert_string_equal(print(val_at(v, 0)), "0");
+    assert_true(val_double(val_at(v, 3)) == (double)FLT_MAX);
+    assert_true(val_equal(parse("[0.5,1,1.5,2.5]"), parse("[0.5,1.0,1.5,2.5]")));
+    val_put_floats(b, NULL, 0);
+    assert_int_equal(val_finish_in(b, arena, &v, NULL), OK);
+    assert_string_equal(print(v), "[]");
+    val_builder_free(b);
+}
+
+/* ---- comparing ---- */
 
 static void comparison_follows_aql(void **state)
 {
@@ -328,73 +388,129 @@ static void comparison_follows_aql(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(ordered); i++)
         for (size_t k = 0; k < ARRAY_LEN(ordered); k++)
-            assert_int_equal(sign(val_compare(parse(ordered[i]), parse(ordered[k]), NULL)),
+            assert_int_equal(sign_of(val_compare(parse(ordered[i]), parse(ordered[k]), NULL)),
                              (i > k) - (i < k));
-    assert_true(val_equal(parse("5"), parse("5.0")));
-    assert_true(val_equal(parse("[1]"), parse("[1,null]")));
-    assert_true(val_equal(parse("{}"), parse("{\"a\":null}")));
-    assert_true(val_equal(parse("{\"a\":1,\"b\":2}"), parse("{\"b\":2,\"a\":1}")));
 }
 
-static void vectors_are_packed_and_read_as_floats(void **state)
+static void equal_values_hash_equal(void **state)
 {
-    struct val v = parse("[0.5,1.5,-2.25,4.125]");
-    float f[4];
+    static const char *const pairs[][2] = {
+        { "5", "5.0" }, { "[1]", "[1,null]" }, { "{}", "{\"a\":null}" }, { "0", "-0.0" },
+        { "{\"a\":1,\"b\":2}", "{\"b\":2,\"a\":1}" }, { "[[]]", "[[null,null],null]" },
+        { "-9223372036854775808", "-9223372036854775808.0" }, { "[0.5,0.5,0.5,0.5]",
+          "[0.5,0.5,0.5,0.5,null]" },
+    };
 
     (void)state;
-    assert_int_equal(val_size(v), 6 + 4 * 5);
-    assert_int_equal(val_floats(v, f, 4), 4);
-    assert_true(f[2] == -2.25f);
-    assert_int_equal(val_floats(v, f, 3), -1);
-    float other[4];
-    assert_int_equal(val_floats(parse("[1,\"a\"]"), other, 4), -1);
-    assert_true(val_double(val_at(v, 3)) == 4.125);
-    struct val_builder *b = val_builder_new(0);
-    val_put_floats(b, f, 4);
-    assert_int_equal(val_finish_in(b, arena, &v, NULL), OK);
-    assert_string_equal(print(v), "[0.5,1.5,-2.25,4.125]");
-    val_builder_free(b);
+    for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
+        struct val a = parse(pairs[i][0]), b = parse(pairs[i][1]);
+        assert_true(val_equal(a, b));
+        assert_true(val_hash(a) == val_hash(b));
+    }
+    rnd_start();
+    for (int i = 0; i < ROUNDS; i++) {
+        struct arena_mark mark = arena_mark(arena);
+        struct val a = random_val(arena), b = random_val(arena);
+        if (val_equal(a, b) != (val_hash(a) == val_hash(b)))
+            fail_msg("%s and %s", print(a), print(b));
+        arena_rewind(arena, mark);
+    }
 }
 
-static void a_builder_beyond_its_maximum_says_so(void **state)
+static void order_is_transitive(void **state)
 {
-    struct val_builder *b = val_builder_new(100);
+    (void)state;
+    rnd_start();
+    for (int i = 0; i < ROUNDS; i++) {
+        struct arena_mark mark = arena_mark(arena);
+        struct val a = random_val(arena), b = random_val(arena), c = random_val(arena);
+        if (val_compare(a, b, NULL) <= 0 && val_compare(b, c, NULL) <= 0)
+            assert_true(val_compare(a, c, NULL) <= 0);
+        arena_rewind(arena, mark);
+    }
+}
+
+/* ---- validating ---- */
+
+static void the_validator_takes_good_and_survives_bad_bytes(void **state)
+{
+    struct val out;
+
+    (void)state;
+    rnd_start();
+    for (int i = 0; i < ROUNDS; i++) {
+        struct arena_mark mark = arena_mark(arena);
+        struct slice good = val_bytes(random_val(arena));
+        assert_int_equal(val_validate(good, &out, NULL), OK);
+        uint8_t *bad = mem_alloc(good.len);
+        memcpy(bad, good.ptr, good.len);
+        bad[rnd((uint32_t)good.len)] = (uint8_t)rnd(256);
+        if (val_validate(slice_of(bad, good.len), &out, NULL) == OK) {
+            print(out); /* whatever it is now, reading it is safe */
+            (void)val_hash(out);
+        }
+        mem_free(bad);
+        bad = mem_alloc(good.len - 1);
+        memcpy(bad, good.ptr, good.len - 1);
+        assert_int_not_equal(val_validate(slice_of(bad, good.len - 1), &out, NULL), OK);
+        mem_free(bad);
+        arena_rewind(arena, mark);
+    }
+}
+
+static void refuse(const char *bytes, size_t len)
+{
+    struct val out;
     struct error err = { 0 };
-    struct val v;
 
-    (void)state;
-    val_open_array(b);
-    for (int i = 0; i < 100; i++)
-        val_put_string(b, slice_str("0123456789"));
-    val_close(b);
-    assert_int_equal(val_finish(b, &v, &err), ERR_TOO_LARGE);
-    assert_int_equal(error_num(&err), 1216);
-    val_builder_free(b);
+    assert_int_equal(val_validate(slice_of(bytes, len), &out, &err), ERR_CORRUPT);
 }
 
-static void merging_replaces_and_adds_members(void **state)
+static void damage_of_every_kind_is_refused(void **state)
 {
     (void)state;
-    assert_string_equal(print(val_merge(arena, parse("{\"a\":1,\"b\":{\"x\":1}}"),
-                                        parse("{\"b\":2,\"c\":3}"))),
-                        "{\"a\":1,\"b\":2,\"c\":3}");
+    refuse("", 0);
+    refuse("\x00", 1);
+    refuse("\x01\x01", 2);                                       /* trailing byte */
+    refuse("\x04\x00\x00\x00\x00\x00\x00\xF0\x7F", 9);           /* infinity */
+    refuse("\x41\xFF", 2);                                       /* not UTF-8 */
+    refuse("\x20\x01\x00\x00\x00x", 6);                          /* short string in the long form */
+    refuse("\xC1\x05\x01\x04", 4);                               /* array cut */
+    refuse("\xC1\x05\x01\x03\x01", 5);                           /* offset into the header */
+    refuse("\xC1\x03\x00", 3);                                   /* empty in the long form */
+    refuse("\xC4\x07\x01\x00\x00\x00\x05\x00\x00\x00\x00", 11);  /* stride */
+    refuse("\xC4\x05\xFF\xFF\xFF\xFF\x05\x00\x00\x00\x00", 11);  /* count */
+    refuse("\xD1\x0B\x01\x08\x00\x00\x00\x00\x41" "a\x11", 11);  /* hash of the name */
+    refuse("\xC5", 1);
+    refuse("\xD4", 1);
+    refuse("\xFF", 1);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(json_comes_back_as_it_went_in),
+        cmocka_unit_test(none_reads_as_null),
+        cmocka_unit_test(wrong_types_read_as_nothing),
+        cmocka_unit_test(truth_is_that_of_aql),
+        cmocka_unit_test(numbers_convert_without_overflow),
+        cmocka_unit_test(small_values_take_few_bytes),
+        cmocka_unit_test(paths_lead_into_objects),
+        cmocka_unit_test(members_are_found_in_objects_of_every_size),
+        cmocka_unit_test(names_of_one_hash_are_told_apart_by_their_bytes),
         cmocka_unit_test(a_name_given_twice_keeps_its_last_value),
-        cmocka_unit_test(bad_json_is_refused_with_its_place),
-        cmocka_unit_test(two_hundred_levels_are_the_limit),
-        cmocka_unit_test(members_are_found_in_small_and_large_objects),
-        cmocka_unit_test(keys_sort_as_values_do),
-        cmocka_unit_test(keys_can_be_read_back),
-        cmocka_unit_test(the_validator_takes_good_and_survives_bad_bytes),
-        cmocka_unit_test(comparison_follows_aql),
-        cmocka_unit_test(vectors_are_packed_and_read_as_floats),
         cmocka_unit_test(a_builder_beyond_its_maximum_says_so),
+        cmocka_unit_test(a_builder_nested_too_deep_says_so),
+        cmocka_unit_test(a_copied_value_counts_as_deep_as_it_is),
+        cmocka_unit_test(depth_is_measured),
+        cmocka_unit_test(values_deeper_than_any_stack_are_handled),
+        cmocka_unit_test(whole_values_are_made_in_an_arena),
         cmocka_unit_test(merging_replaces_and_adds_members),
+        cmocka_unit_test(vectors_are_packed_and_read_as_floats),
+        cmocka_unit_test(comparison_follows_aql),
+        cmocka_unit_test(equal_values_hash_equal),
+        cmocka_unit_test(order_is_transitive),
+        cmocka_unit_test(the_validator_takes_good_and_survives_bad_bytes),
+        cmocka_unit_test(damage_of_every_kind_is_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
