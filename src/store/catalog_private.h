@@ -22,8 +22,8 @@ struct catalog {
 /* Returned to the caller with one reference. Copies the bytes. */
 MUST_CHECK enum errc catalog_decode(struct catalog **out, struct slice bytes, struct error *err);
 /* The result lives in the arena. */
-MUST_CHECK enum errc catalog_encode(const struct catalog *c, struct arena *arena,
-                                    struct slice *out, struct error *err);
+MUST_CHECK enum errc catalog_encode(const struct catalog *c, struct arena *arena, struct slice *out,
+                                    struct error *err);
 
 /* Lives in the arena, borrows the original's strings; everything in it may be edited. */
 struct catalog *catalog_clone(const struct catalog *c, struct arena *arena);

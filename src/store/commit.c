@@ -56,7 +56,8 @@ struct committer {
     void *fatal_ctx;
 };
 
-static struct metric commits_total = METRIC_COUNTER("themis_commits_total", "Transactions committed.");
+static struct metric commits_total =
+    METRIC_COUNTER("themis_commits_total", "Transactions committed.");
 static struct metric conflicts_total =
     METRIC_COUNTER("themis_commit_conflicts_total", "Transactions refused by a conflict.");
 static struct metric groups_total =
@@ -65,8 +66,8 @@ static struct metric sync_seconds =
     METRIC_HISTOGRAM("themis_commit_sync_seconds", "Writing and syncing one group.");
 static struct metric views_open =
     METRIC_GAUGE("themis_views", "Published views that somebody still reads.");
-static struct metric window_bytes =
-    METRIC_GAUGE("themis_conflict_window_bytes", "Keys of recent commits kept for conflict checks.");
+static struct metric window_bytes = METRIC_GAUGE(
+    "themis_conflict_window_bytes", "Keys of recent commits kept for conflict checks.");
 
 static uint64_t mono_us(void)
 {
@@ -85,6 +86,8 @@ static struct timespec timespec_at(uint64_t us)
 
 static void view_free(struct committer *c, struct view *v)
 {
+    if (!v)
+        return;
     kv_snapshot_free(c->parts.kv, v->snapshot);
     catalog_unref(v->catalog);
     mem_free(v);
@@ -100,39 +103,32 @@ static struct view *view_new(struct committer *c, struct catalog *catalog)
     return v;
 }
 
-/* Lock held. */
-static void view_publish(struct committer *c, struct view *v)
+/* Takes a view off the list when nobody can get at it any more. Lock held. */
+static struct view *view_take_unused(struct committer *c, struct view *v)
 {
-    if (c->current)
-        c->current->next = v;
+    if (!v || v->refs || v == c->current)
+        return NULL;
+    if (v->older)
+        v->older->newer = v->newer;
+    else
+        c->oldest = v->newer;
+    v->newer->older = v->older;
+    c->view_count--;
+    return v;
+}
+
+/* Returns the view before it when that is to be freed. Lock held. */
+static struct view *view_publish(struct committer *c, struct view *v)
+{
+    struct view *before = c->current;
+    v->older = before;
+    if (before)
+        before->newer = v;
     else
         c->oldest = v;
     c->current = v;
     c->view_count++;
-}
-
-/* Takes views that nobody reads off the list, oldest first. Lock held. */
-static struct view *views_take_old(struct committer *c)
-{
-    struct view *taken = NULL, **end = &taken;
-    while (c->oldest != c->current && c->oldest->refs == 0) {
-        struct view *v = c->oldest;
-        c->oldest = v->next;
-        v->next = NULL;
-        *end = v;
-        end = &v->next;
-        c->view_count--;
-    }
-    return taken;
-}
-
-static void views_free(struct committer *c, struct view *v)
-{
-    while (v) {
-        struct view *next = v->next;
-        view_free(c, v);
-        v = next;
-    }
+    return view_take_unused(c, before);
 }
 
 struct view *committer_view(struct committer *c)
@@ -148,11 +144,11 @@ void committer_release(struct committer *c, struct view *view)
 {
     pthread_mutex_lock(&c->lock);
     view->refs--;
-    struct view *old = views_take_old(c);
-    if (old && garbage_is_ready(c->parts.garbage, c->oldest->seq))
+    struct view *unused = view_take_unused(c, view);
+    if (unused && garbage_is_ready(c->parts.garbage, c->oldest->seq))
         pthread_cond_signal(&c->work);
     pthread_mutex_unlock(&c->lock);
-    views_free(c, old);
+    view_free(c, unused);
 }
 
 /* ---- one transaction in a group ---- */
@@ -183,7 +179,8 @@ static void add_to_log(struct committer *c, const struct commit_request *r)
 {
     buf_clear(&c->log_key);
     key_add_u64(&c->log_key, r->seq);
-    kv_batch_add(&c->joined, &(struct kv_record){ .op = KV_PUT, .family = KV_LOG,
+    kv_batch_add(&c->joined, &(struct kv_record){ .op = KV_PUT,
+                                                  .family = KV_LOG,
                                                   .key = buf_slice(&c->log_key),
                                                   .value = buf_slice(&r->batch.bytes) });
     garbage_trim_log(c->parts.garbage, r->seq, r->batch.bytes.len, &c->joined);
@@ -364,9 +361,7 @@ static void group_turn(struct committer *c)
     uint64_t seq = c->seq;
 
     pthread_mutex_lock(&c->lock);
-    if (view)
-        view_publish(c, view);
-    struct view *old = views_take_old(c);
+    struct view *old = view ? view_publish(c, view) : NULL;
     uint64_t oldest_position = c->oldest->position;
     count_group(c, &g, size);
     c->stats.last_seq = c->current->seq;
@@ -376,7 +371,7 @@ static void group_turn(struct committer *c)
     pthread_mutex_unlock(&c->lock);
 
     wake_group(c, number); /* the requests are gone from here on */
-    views_free(c, old);
+    view_free(c, old);
     if (view)
         tell_sinks(c, seq);
     clean_up(c, oldest_position);
@@ -394,8 +389,8 @@ static void sync_now(struct committer *c)
 {
     struct error err;
     kv_batch_clear(&c->joined);
-    kv_batch_add(&c->joined, &(struct kv_record){ .op = KV_PUT, .family = KV_META,
-                                                  .key = slice_str("synced") });
+    kv_batch_add(&c->joined, &(struct kv_record){
+                                 .op = KV_PUT, .family = KV_META, .key = slice_str("synced") });
     enum errc rc = kv_write(c->parts.kv, &c->joined, true, &err);
     c->unsynced_since_us = 0;
     if (rc == OK) {
@@ -414,8 +409,8 @@ static void sync_now(struct committer *c)
 /* What is due besides groups. Lock held; true when something was done. */
 static bool do_chores(struct committer *c)
 {
-    bool is_sync_due =
-        c->unsynced_since_us && (c->is_closing || mono_us() - c->unsynced_since_us >= SYNC_DELAY_US);
+    bool is_sync_due = c->unsynced_since_us &&
+                       (c->is_closing || mono_us() - c->unsynced_since_us >= SYNC_DELAY_US);
     uint64_t oldest_seq = c->oldest->seq;
     bool is_garbage_due = !c->is_failed && garbage_is_ready(c->parts.garbage, oldest_seq);
     if (!is_sync_due && !is_garbage_due)
@@ -470,7 +465,10 @@ static void register_metrics(void)
 
 static void release(struct committer *c)
 {
-    views_free(c, c->oldest);
+    for (struct view *v = c->oldest, *newer; v; v = newer) {
+        newer = v->newer;
+        view_free(c, v);
+    }
     trail_free(c->trail);
     counter_table_free(c->counters);
     kv_batch_release(&c->joined);
@@ -501,7 +499,7 @@ enum errc committer_new(struct committer **out, const struct commit_parts *parts
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&c->work, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    view_publish(c, view_new(c, catalog));
+    (void)view_publish(c, view_new(c, catalog));
     if (pthread_create(&c->thread, NULL, committer_main, c)) {
         release(c);
         *out = NULL;

@@ -22,7 +22,7 @@ struct view {
     uint64_t position; /* trail behind it */
     struct catalog *catalog;
     unsigned refs;
-    struct view *next; /* newer */
+    struct view *older, *newer; /* list of views that are read, and the current one */
 };
 
 /* What the committer uses; all of it outlives the committer. */
@@ -44,10 +44,10 @@ struct commit_request {
     size_t counter_count;
     struct catalog *catalog; /* borrows; the new one, or NULL */
     bool no_sync;
-    bool is_removal;         /* passes when the disk is full */
-    enum errc rc;            /* the answer from here on */
+    bool is_removal; /* passes when the disk is full */
+    enum errc rc;    /* the answer from here on */
     struct error err;
-    struct buf conflict;     /* family byte and key that conflicted */
+    struct buf conflict; /* family byte and key that conflicted */
     uint64_t seq;
     struct commit_request *next;
 };

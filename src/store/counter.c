@@ -113,7 +113,8 @@ static void write_counter(struct counter *s, struct kv_batch *batch)
     buf_init(&value, 0);
     counter_key(&key, s->kind, s->id);
     key_add_u64(&value, (uint64_t)s->value);
-    kv_batch_add(batch, &(struct kv_record){ .op = KV_PUT, .family = KV_META,
+    kv_batch_add(batch, &(struct kv_record){ .op = KV_PUT,
+                                             .family = KV_META,
                                              .key = buf_slice(&key),
                                              .value = buf_slice(&value) });
     s->is_changed = false;

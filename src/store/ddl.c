@@ -7,8 +7,8 @@ enum errc change_begin(struct change *ch, struct store *s, struct error *err)
 {
     *ch = (struct change){ .store = s };
     pthread_mutex_lock(&s->ddl);
-    enum errc rc = txn_begin(&ch->txn, s, &(struct txn_options){ .isolation = ISOLATION_SNAPSHOT },
-                             err);
+    enum errc rc =
+        txn_begin(&ch->txn, s, &(struct txn_options){ .isolation = ISOLATION_SNAPSHOT }, err);
     if (rc != OK)
         return rc;
     ch->txn->options.no_sync = false;

@@ -48,8 +48,8 @@ static enum errc find_slot(struct txn *t, const struct collection *c, struct sli
     return rc;
 }
 
-enum errc row_find(struct txn *t, const struct collection *c, struct slice key,
-                   struct arena *arena, struct row *out, struct error *err)
+enum errc row_find(struct txn *t, const struct collection *c, struct slice key, struct arena *arena,
+                   struct row *out, struct error *err)
 {
     struct slice value = { NULL, 0 };
     enum errc rc = find_slot(t, c, key, &out->slot, err);
@@ -160,8 +160,8 @@ static enum errc check_rev(const struct row *old, struct val doc, const struct d
         is_wrong |= !slice_eq(val_string(given), have);
     if (!is_wrong)
         return OK;
-    return fail(err, ERR_PRECONDITION, "conflict, _rev values do not match: the document has '%.*s'",
-                SLICE_ARG(have));
+    return fail(err, ERR_PRECONDITION,
+                "conflict, _rev values do not match: the document has '%.*s'", SLICE_ARG(have));
 }
 
 /* Replaces (is_patch false) or updates the row that was found. */

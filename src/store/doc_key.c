@@ -88,12 +88,11 @@ static struct slice new_uuid(struct txn *t, struct arena *arena)
 {
     const struct env *env = t->store->env;
     uint64_t a = env_random_u64(env), b = env_random_u64(env);
-    a = (a & ~UINT64_C(0xf000)) | 0x4000;                           /* version 4 */
-    b = (b & ~(UINT64_C(3) << 62)) | UINT64_C(1) << 63;             /* variant 1 */
-    return slice_str(arena_printf(arena, "%08" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%04" PRIx64
-                                         "-%012" PRIx64,
-                                  a >> 32, a >> 16 & 0xffff, a & 0xffff, b >> 48,
-                                  b & UINT64_C(0xffffffffffff)));
+    a = (a & ~UINT64_C(0xf000)) | 0x4000;               /* version 4 */
+    b = (b & ~(UINT64_C(3) << 62)) | UINT64_C(1) << 63; /* variant 1 */
+    return slice_str(
+        arena_printf(arena, "%08" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%012" PRIx64,
+                     a >> 32, a >> 16 & 0xffff, a & 0xffff, b >> 48, b & UINT64_C(0xffffffffffff)));
 }
 
 static enum errc choose_increment(struct txn *t, const struct collection *c, struct arena *arena,
@@ -108,8 +107,8 @@ static enum errc choose_increment(struct txn *t, const struct collection *c, str
     return OK;
 }
 
-enum errc key_choose(struct txn *t, const struct collection *c, struct val doc,
-                     struct arena *arena, struct slice *out, struct error *err)
+enum errc key_choose(struct txn *t, const struct collection *c, struct val doc, struct arena *arena,
+                     struct slice *out, struct error *err)
 {
     struct val given;
     struct slice type = val_string(val_get(c->key_options, slice_str("type")));

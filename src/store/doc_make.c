@@ -57,8 +57,8 @@ static void put_merged(struct val_builder *b, struct val old, struct val patch,
 static void put_changed(struct val_builder *b, struct slice name, struct val old, struct val patch,
                         const struct doc_options *opt)
 {
-    bool is_merge = !opt->replace_objects && val_type(old) == VAL_OBJECT &&
-                    val_type(patch) == VAL_OBJECT;
+    bool is_merge =
+        !opt->replace_objects && val_type(old) == VAL_OBJECT && val_type(patch) == VAL_OBJECT;
     if (!is_merge) {
         put_member(b, name, patch, opt);
         return;

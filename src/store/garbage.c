@@ -54,9 +54,9 @@ static enum errc load(struct garbage *g, struct error *err)
     buf_init(&end, 0);
     buf_add_str(&end, prefix);
     key_prefix_end(&end);
-    enum errc rc = kv_iter_new(&it, g->kv, NULL, KV_META,
-                               &(struct kv_scan){ .from = slice_str(prefix), .to = buf_slice(&end) },
-                               err);
+    enum errc rc =
+        kv_iter_new(&it, g->kv, NULL, KV_META,
+                    &(struct kv_scan){ .from = slice_str(prefix), .to = buf_slice(&end) }, err);
     for (; rc == OK && kv_iter_valid(it); kv_iter_next(it)) {
         struct slice key = kv_iter_key(it);
         if (key.len == sizeof prefix - 1 + 8)
@@ -137,10 +137,10 @@ static void delete_object(struct garbage *g, uint64_t object_id)
                                                   .family = (enum kv_family)f,
                                                   .key = buf_slice(&from),
                                                   .value = buf_slice(&to) });
-    kv_batch_add(&batch, &(struct kv_record){ .op = KV_DELETE, .family = KV_META,
-                                              .key = buf_slice(&meta) });
-    kv_batch_add(&batch, &(struct kv_record){ .op = KV_DELETE, .family = KV_META,
-                                              .key = buf_slice(&count) });
+    kv_batch_add(
+        &batch, &(struct kv_record){ .op = KV_DELETE, .family = KV_META, .key = buf_slice(&meta) });
+    kv_batch_add(&batch, &(struct kv_record){
+                             .op = KV_DELETE, .family = KV_META, .key = buf_slice(&count) });
     if (kv_write(g->kv, &batch, false, &err) != OK) {
         log_warn("store", "deleted rows stay until the next start: %s", err.text);
     } else {
@@ -177,8 +177,10 @@ static void delete_log(struct kv_batch *batch, uint64_t last_seq)
     buf_init(&to, 0);
     key_add_u64(&from, 0);
     key_add_u64(&to, last_seq + 1);
-    kv_batch_add(batch, &(struct kv_record){ .op = KV_DELETE_RANGE, .family = KV_LOG,
-                                             .key = buf_slice(&from), .value = buf_slice(&to) });
+    kv_batch_add(batch, &(struct kv_record){ .op = KV_DELETE_RANGE,
+                                             .family = KV_LOG,
+                                             .key = buf_slice(&from),
+                                             .value = buf_slice(&to) });
     buf_release(&from);
     buf_release(&to);
 }

@@ -21,11 +21,11 @@ static void add_limits(struct ids *ids, struct kv_batch *batch)
     struct buf value;
     buf_init(&value, 0);
     ids->next_limit = atomic_load(&ids->next) + ID_HEADROOM;
-    ids->clock_limit =
-        atomic_load(&ids->clock) + ((uint64_t)CLOCK_HEADROOM_MS << CLOCK_COUNT_BITS);
+    ids->clock_limit = atomic_load(&ids->clock) + ((uint64_t)CLOCK_HEADROOM_MS << CLOCK_COUNT_BITS);
     key_add_u64(&value, ids->next_limit);
     key_add_u64(&value, ids->clock_limit);
-    kv_batch_add(batch, &(struct kv_record){ .op = KV_PUT, .family = KV_META,
+    kv_batch_add(batch, &(struct kv_record){ .op = KV_PUT,
+                                             .family = KV_META,
                                              .key = slice_str(ids_key),
                                              .value = buf_slice(&value) });
     buf_release(&value);

@@ -18,8 +18,8 @@ enum { NODE_COUNT_MAX = 1024, REV_TEXT_BYTES = 12 };
 struct ids {
     const struct env *env;
     uint16_t node;
-    _Atomic uint64_t next;  /* counter */
-    _Atomic uint64_t clock; /* milliseconds << 12 | count of the newest revision */
+    _Atomic uint64_t next;            /* counter */
+    _Atomic uint64_t clock;           /* milliseconds << 12 | count of the newest revision */
     uint64_t next_limit, clock_limit; /* on disk; the committer's */
 };
 

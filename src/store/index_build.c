@@ -94,8 +94,7 @@ out:
     return rc;
 }
 
-enum errc index_build(struct store *s, uint64_t collection_id, uint64_t index_id,
-                      struct error *err)
+enum errc index_build(struct store *s, uint64_t collection_id, uint64_t index_id, struct error *err)
 {
     enum errc rc = OK;
     struct buf at;
@@ -151,8 +150,7 @@ out:
     return rc;
 }
 
-static enum errc drop(struct store *s, uint64_t collection_id, uint64_t index_id,
-                      struct error *err)
+static enum errc drop(struct store *s, uint64_t collection_id, uint64_t index_id, struct error *err)
 {
     enum errc rc = OK;
     struct change ch;

@@ -129,8 +129,8 @@ static enum errc parse_fields(struct index_def *out, struct val def, struct aren
                               struct error *err)
 {
     struct val stored = get(def, "storedValues");
-    enum errc rc = parse_paths(&out->fields, &out->field_count, get(def, "fields"), "fields", arena,
-                               err);
+    enum errc rc =
+        parse_paths(&out->fields, &out->field_count, get(def, "fields"), "fields", arena, err);
     if (rc == OK && !val_is_null(stored))
         rc = parse_paths(&out->stored, &out->stored_count, stored, "storedValues", arena, err);
     if (rc != OK)

@@ -155,9 +155,9 @@ static enum errc open_side(struct index_iter *x, enum edge_side side, struct sli
     move_behind(&to);
     x->prefix = from.len;
     x->is_started = false;
-    enum errc rc = txn_iter_new(&x->it, x->txn, KV_INDEX,
-                                &(struct kv_scan){ .from = buf_slice(&from), .to = buf_slice(&to) },
-                                err);
+    enum errc rc =
+        txn_iter_new(&x->it, x->txn, KV_INDEX,
+                     &(struct kv_scan){ .from = buf_slice(&from), .to = buf_slice(&to) }, err);
     buf_release(&from);
     buf_release(&to);
     return rc;
@@ -177,8 +177,8 @@ enum errc index_scan_edges(struct index_iter **out, struct txn *t, const struct 
         x->has_inbound_left = true;
         x->vertex = slice_of(mem_strndup(vertex), vertex.len);
     }
-    enum errc rc = open_side(x, direction == EDGE_INBOUND ? EDGE_SIDE_TO : EDGE_SIDE_FROM, vertex,
-                             err);
+    enum errc rc =
+        open_side(x, direction == EDGE_INBOUND ? EDGE_SIDE_TO : EDGE_SIDE_FROM, vertex, err);
     if (rc == OK)
         *out = x;
     else

@@ -214,12 +214,10 @@ enum errc index_entries_make(struct index_entries *out, const struct collection 
         make_edge(out, index, row, arena);
         break;
     case INDEX_PERSISTENT:
-        rc = make_persistent(&(struct persistent){ .index = index,
-                                                   .collator = collator,
-                                                   .row = row,
-                                                   .arena = arena,
-                                                   .out = out },
-                             err);
+        rc = make_persistent(
+            &(struct persistent){
+                .index = index, .collator = collator, .row = row, .arena = arena, .out = out },
+            err);
         break;
     case INDEX_VECTOR:
         rc = make_vector(out, index, row, arena, err);
@@ -278,7 +276,7 @@ static enum errc write_difference(struct txn *t, const struct index_def *index,
     size_t i = 0, j = 0;
     enum errc rc = OK;
     while (rc == OK && (i < old->count || j < new->count)) {
-        int c = i == old->count ? 1
+        int c = i == old->count   ? 1
                 : j == new->count ? -1
                                   : slice_cmp(old->at[i].key, new->at[j].key);
         if (c < 0) {

@@ -15,8 +15,7 @@ struct kv_ops {
     struct kv_snapshot *(*snapshot_new)(struct kv *kv);
     void (*snapshot_free)(struct kv *kv, struct kv_snapshot *snapshot);
     enum errc (*get)(struct kv *kv, const struct kv_snapshot *snapshot, enum kv_family f,
-                     struct slice key, struct arena *arena, struct slice *value,
-                     struct error *err);
+                     struct slice key, struct arena *arena, struct slice *value, struct error *err);
     enum errc (*iter_new)(struct kv_iter **out, struct kv *kv, const struct kv_snapshot *snapshot,
                           enum kv_family f, const struct kv_scan *scan, struct error *err);
     uint64_t (*range_bytes)(struct kv *kv, enum kv_family f, struct slice from, struct slice to);

@@ -160,8 +160,8 @@ static const struct node *merge_keep(const struct node *a, const struct node *b)
 }
 
 /* Replaces [from, to) by middle (kept, may be NULL). has_to false: to the end. */
-static void replace_range(const struct node **root, struct slice from, bool has_to,
-                          struct slice to, const struct node *middle)
+static void replace_range(const struct node **root, struct slice from, bool has_to, struct slice to,
+                          const struct node *middle)
 {
     const struct node *low, *rest, *gone, *high = NULL;
     split(*root, from, &low, &rest);
@@ -409,8 +409,12 @@ static void mem_iter_free(struct kv_iter *base)
 }
 
 static const struct kv_iter_ops mem_iter_ops = {
-    .valid = mem_iter_valid, .key = mem_iter_key,     .value = mem_iter_value,
-    .next = mem_iter_next,   .seek = mem_iter_seek,   .check = mem_iter_check,
+    .valid = mem_iter_valid,
+    .key = mem_iter_key,
+    .value = mem_iter_value,
+    .next = mem_iter_next,
+    .seek = mem_iter_seek,
+    .check = mem_iter_check,
     .free = mem_iter_free,
 };
 

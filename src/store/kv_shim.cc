@@ -13,7 +13,8 @@
 #include <memory>
 #include <string>
 
-namespace {
+namespace
+{
 
 enum kv_shim_level level_of(rocksdb::InfoLogLevel level)
 {
@@ -28,9 +29,12 @@ enum kv_shim_level level_of(rocksdb::InfoLogLevel level)
     }
 }
 
-class TextLog : public rocksdb::Logger {
-public:
-    explicit TextLog(kv_shim_log *f) : Logger(rocksdb::WARN_LEVEL), log(f) {}
+class TextLog : public rocksdb::Logger
+{
+  public:
+    explicit TextLog(kv_shim_log *f) : Logger(rocksdb::WARN_LEVEL), log(f)
+    {
+    }
     using rocksdb::Logger::Logv;
     void Logv(const char *format, va_list args) override
     {
@@ -46,13 +50,16 @@ public:
         log(level_of(level), line);
     }
 
-private:
+  private:
     kv_shim_log *log;
 };
 
-class Events : public rocksdb::EventListener {
-public:
-    explicit Events(kv_shim_log *f) : log(f) {}
+class Events : public rocksdb::EventListener
+{
+  public:
+    explicit Events(kv_shim_log *f) : log(f)
+    {
+    }
     void OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status *status) override
     {
         say(KV_SHIM_ERROR, "background error: ", status->ToString());
@@ -69,7 +76,7 @@ public:
             say(i == 2 ? KV_SHIM_INFO : KV_SHIM_WARN, "writes are ", names[i]);
     }
 
-private:
+  private:
     void say(enum kv_shim_level level, const char *what, const std::string &text) noexcept
     {
         char line[400];

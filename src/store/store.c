@@ -50,8 +50,7 @@ static enum errc open_kv(struct store *s, struct error *err)
 
 /* ---- format and first start ---- */
 
-static enum errc check_format(struct store *s, struct arena *arena, bool *is_new,
-                              struct error *err)
+static enum errc check_format(struct store *s, struct arena *arena, bool *is_new, struct error *err)
 {
     struct slice value = { NULL, 0 };
     enum errc rc = kv_get(s->kv, NULL, KV_META, slice_str(format_key), arena, &value, err);
@@ -65,32 +64,34 @@ static enum errc check_format(struct store *s, struct arena *arena, bool *is_new
     uint64_t version = key_read_u64(value.ptr);
     if (version > FORMAT_VERSION)
         return fail(err, ERR_INVALID,
-                    "the store has format %" PRIu64 ", this program reads up to %d: use a newer one",
+                    "the store has format %" PRIu64
+                    ", this program reads up to %d: use a newer one",
                     version, FORMAT_VERSION);
     return OK;
 }
 
-static enum errc create(struct store *s, const char *locale, struct arena *arena,
-                        struct error *err)
+static enum errc create(struct store *s, const char *locale, struct arena *arena, struct error *err)
 {
     enum errc rc = OK;
     struct kv_batch batch;
     struct slice catalog;
     struct buf version;
     struct database db = { .id = SYSTEM_DATABASE_ID, .name = slice_str("_system") };
-    struct catalog first = { .version = 1,
-                             .locale = slice_str(locale),
-                             .databases = &db,
-                             .database_count = 1 };
+    struct catalog first = {
+        .version = 1, .locale = slice_str(locale), .databases = &db, .database_count = 1
+    };
     kv_batch_init(&batch);
     buf_init(&version, 0);
     key_add_u64(&version, FORMAT_VERSION);
     TRY(catalog_encode(&first, arena, &catalog, err));
-    kv_batch_add(&batch, &(struct kv_record){ .op = KV_PUT, .family = KV_META,
+    kv_batch_add(&batch, &(struct kv_record){ .op = KV_PUT,
+                                              .family = KV_META,
                                               .key = slice_str(format_key),
                                               .value = buf_slice(&version) });
-    kv_batch_add(&batch, &(struct kv_record){ .op = KV_PUT, .family = KV_META,
-                                              .key = slice_str(catalog_key), .value = catalog });
+    kv_batch_add(&batch, &(struct kv_record){ .op = KV_PUT,
+                                              .family = KV_META,
+                                              .key = slice_str(catalog_key),
+                                              .value = catalog });
     TRY(kv_write(s->kv, &batch, true, err));
 out:
     kv_batch_release(&batch);
@@ -111,8 +112,8 @@ static enum errc load_catalog(struct store *s, struct arena *arena, struct catal
 static enum errc find_last_seq(struct store *s, uint64_t *out, struct error *err)
 {
     struct kv_iter *it = NULL;
-    enum errc rc = kv_iter_new(&it, s->kv, NULL, KV_LOG, &(struct kv_scan){ .is_reverse = true },
-                               err);
+    enum errc rc =
+        kv_iter_new(&it, s->kv, NULL, KV_LOG, &(struct kv_scan){ .is_reverse = true }, err);
     *out = 0;
     if (rc != OK)
         return rc;

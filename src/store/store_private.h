@@ -22,16 +22,16 @@ struct increment {
 struct store {
     const struct settings *settings; /* borrowed; NULL = defaults */
     const struct env *env;
-    char *path;                  /* owned; NULL in memory */
-    struct collator *collator;   /* owned; NULL = binary */
-    struct kv *kv;               /* owned, as the following */
-    uint64_t cache_bytes;        /* block cache */
+    char *path;                /* owned; NULL in memory */
+    struct collator *collator; /* owned; NULL = binary */
+    struct kv *kv;             /* owned, as the following */
+    uint64_t cache_bytes;      /* block cache */
     struct ids ids;
     struct disk *disk;
     struct garbage *garbage;
     struct committer *committer;
-    pthread_mutex_t ddl;         /* one catalog change at a time */
-    pthread_mutex_t build;       /* one index build at a time; taken before ddl */
+    pthread_mutex_t ddl;   /* one catalog change at a time */
+    pthread_mutex_t build; /* one index build at a time; taken before ddl */
     pthread_mutex_t increment_lock;
     struct increment *increments; /* owned */
     size_t increment_count;

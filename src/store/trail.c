@@ -289,8 +289,7 @@ enum trail_result trail_check(struct trail *t, uint64_t *position, const struct 
         result = TRAIL_FORGOTTEN;
     for (; result == TRAIL_CLEAR && at < end; at++) {
         const struct entry *e = &(*segment_at(t, at))->entries[at % SEGMENT_ENTRIES];
-        if (*slot_for(r, e->hash) ||
-            (r->range_count && ranges_hold(r, slice_of(e->key, e->len)))) {
+        if (*slot_for(r, e->hash) || (r->range_count && ranges_hold(r, slice_of(e->key, e->len)))) {
             buf_clear(key);
             buf_add(key, e->key, e->len);
             result = TRAIL_CONFLICT;

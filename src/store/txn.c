@@ -334,8 +334,7 @@ static enum errc fail_document(const struct txn *t, struct slice key, struct err
     const struct index_def *index;
     if (key.len < 10)
         return fail(err, ERR_CONFLICT, "write-write conflict; %s", again);
-    const struct collection *c =
-        catalog_by_object(t->view->catalog, key_read_u64(key.ptr), &index);
+    const struct collection *c = catalog_by_object(t->view->catalog, key_read_u64(key.ptr), &index);
     struct slice name = c ? c->name : slice_str("?");
     bool is_own = write_set_get(t->writes, KV_DOC, key) != NULL;
     return fail(err, ERR_CONFLICT, "%s conflict on document '%.*s/%.*s'; %s",

@@ -18,12 +18,12 @@ struct txn {
     struct read_set *reads;
     struct counter_change *counters; /* owned */
     size_t counter_count, counter_cap;
-    struct txn_iter *iters;          /* open ones */
-    struct catalog *catalog;         /* borrowed; the new one of a catalog change */
+    struct txn_iter *iters;  /* open ones */
+    struct catalog *catalog; /* borrowed; the new one of a catalog change */
     uint64_t guards[GUARDS_REMEMBERED];
     size_t guard_count;
-    struct val_builder *builder;     /* owned; made when first used */
-    struct arena *scratch;           /* owned; of one document's write */
+    struct val_builder *builder; /* owned; made when first used */
+    struct arena *scratch;       /* owned; of one document's write */
     struct arena_mark scratch_start;
     bool is_removal, is_over;
     uint64_t commit_seq;

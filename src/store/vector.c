@@ -190,12 +190,9 @@ enum errc vector_search(struct txn *t, const struct collection *c, const struct 
                         void *ctx, struct arena *arena, struct vector_hit *hits, size_t *count,
                         struct error *err)
 {
-    struct search s = { .index = index,
-                        .filter = filter,
-                        .filter_ctx = ctx,
-                        .arena = arena,
-                        .heap = hits,
-                        .k = k };
+    struct search s = {
+        .index = index, .filter = filter, .filter_ctx = ctx, .arena = arena, .heap = hits, .k = k
+    };
     *count = 0;
     if (index->kind != INDEX_VECTOR || !index->is_ready)
         return fail_num(err, 1554, "index '%.*s' of '%.*s' cannot be searched by vector",

@@ -83,7 +83,8 @@ KERNEL("avx2,fma") l2_avx2(const float *a, const float *b, size_t n)
     size_t i = 0;
     for (; i + 32 <= n; i += 32) {
         for (size_t j = 0; j < 4; j++) {
-            __m256 d = _mm256_sub_ps(_mm256_loadu_ps(a + i + 8 * j), _mm256_loadu_ps(b + i + 8 * j));
+            __m256 d =
+                _mm256_sub_ps(_mm256_loadu_ps(a + i + 8 * j), _mm256_loadu_ps(b + i + 8 * j));
             s[j] = _mm256_fmadd_ps(d, d, s[j]);
         }
     }
@@ -126,8 +127,7 @@ KERNEL("avx512f") l2_avx512(const float *a, const float *b, size_t n)
     }
     for (; i < n; i += 16) {
         __mmask16 m = n - i >= 16 ? 0xffff : (__mmask16)((1u << (n - i)) - 1);
-        __m512 d =
-            _mm512_sub_ps(_mm512_maskz_loadu_ps(m, a + i), _mm512_maskz_loadu_ps(m, b + i));
+        __m512 d = _mm512_sub_ps(_mm512_maskz_loadu_ps(m, a + i), _mm512_maskz_loadu_ps(m, b + i));
         s0 = _mm512_fmadd_ps(d, d, s0);
     }
     return _mm512_reduce_add_ps(_mm512_add_ps(s0, s1));

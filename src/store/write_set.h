@@ -50,7 +50,7 @@ void write_set_encode(const struct write_set *w, struct kv_batch *out, bool *has
 struct write_cursor {
     const struct write_set *set;
     enum kv_family family;
-    uint64_t limit;                 /* writes from here on are not seen */
+    uint64_t limit;                  /* writes from here on are not seen */
     const struct write_entry *entry; /* NULL at the end */
 };
 void write_cursor_init(struct write_cursor *c, const struct write_set *w, enum kv_family f);

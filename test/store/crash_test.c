@@ -82,13 +82,14 @@ static enum errc add_new(struct step *s, uint64_t n)
     struct doc_change change;
     struct doc_options over = { .overwrite = OVERWRITE_REPLACE };
     unsigned long long m = n;
-    snprintf(text, sizeof text, "{\"_key\":\"d%d-%llu\",\"u\":\"%d/%llu\",\"n\":%llu}", s->writer, m,
-             s->writer, m, m);
+    snprintf(text, sizeof text, "{\"_key\":\"d%d-%llu\",\"u\":\"%d/%llu\",\"n\":%llu}", s->writer,
+             m, s->writer, m, m);
     enum errc rc = doc_insert(s->txn, s->docs, parse(s, text), NULL, s->arena, &change, &s->err);
     if (rc != OK)
         return rc;
-    snprintf(text, sizeof text, "{\"_key\":\"d%d-%llu\",\"_from\":\"docs/d%d-%llu\","
-                                "\"_to\":\"docs/counter%d\"}",
+    snprintf(text, sizeof text,
+             "{\"_key\":\"d%d-%llu\",\"_from\":\"docs/d%d-%llu\","
+             "\"_to\":\"docs/counter%d\"}",
              s->writer, m, s->writer, m, s->writer);
     rc = doc_insert(s->txn, s->edges, parse(s, text), NULL, s->arena, &change, &s->err);
     if (rc != OK)

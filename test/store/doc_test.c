@@ -43,10 +43,11 @@ static void a_document_comes_back_with_its_system_attributes(void **out)
     struct doc_change change;
     struct txn *t = begin(f, ISOLATION_SNAPSHOT);
     struct val got;
-    OK_OR_FAIL(doc_insert(t, in(f, t, "c"),
-                          json(f, "{\"a\":1,\"_key\":\"k\",\"_rev\":\"x\",\"_id\":\"y\",\"b\":[1.5]}"),
-                          NULL, f->arena, &change, &f->err),
-               &f->err);
+    OK_OR_FAIL(
+        doc_insert(t, in(f, t, "c"),
+                   json(f, "{\"a\":1,\"_key\":\"k\",\"_rev\":\"x\",\"_id\":\"y\",\"b\":[1.5]}"),
+                   NULL, f->arena, &change, &f->err),
+        &f->err);
     assert_true(slice_is(change.id, "c/k"));
     assert_true(val_is_null(change.old_doc));
     assert_int_equal(change.old_rev.len, 0);
@@ -88,8 +89,9 @@ static void bad_documents_are_refused_with_arangodbs_numbers(void **out)
     }
     must_put(f, "c", "{\"_key\":\"k\"}");
     assert_int_equal(put(f, "c", "{\"_key\":\"k\"}"), ERR_EXISTS);
-    assert_string_equal(f->err.text, "unique constraint violated - in index primary of type primary "
-                                     "over '_key'; conflicting key: k");
+    assert_string_equal(f->err.text,
+                        "unique constraint violated - in index primary of type primary "
+                        "over '_key'; conflicting key: k");
     assert_int_equal(take(f, "c", "none"), ERR_NOT_FOUND);
     assert_string_equal(f->err.text, "document 'c/none' not found");
     assert_int_equal(count_of(f, "c"), 1);
@@ -104,19 +106,33 @@ static void updates_merge_as_arangodb_does(void **out)
         struct doc_options opt;
         const char *want;
     } cases[] = {
-        { "{\"_key\":\"1\",\"a\":1,\"b\":2}", "{\"b\":3,\"c\":4}", { 0 },
+        { "{\"_key\":\"1\",\"a\":1,\"b\":2}",
+          "{\"b\":3,\"c\":4}",
+          { 0 },
           "{\"_key\":\"1\",\"a\":1,\"b\":3,\"c\":4}" },
-        { "{\"_key\":\"2\",\"a\":1}", "{\"a\":null,\"_key\":\"x\",\"_id\":1}", { 0 },
+        { "{\"_key\":\"2\",\"a\":1}",
+          "{\"a\":null,\"_key\":\"x\",\"_id\":1}",
+          { 0 },
           "{\"_key\":\"2\",\"a\":null}" },
-        { "{\"_key\":\"3\",\"a\":1,\"b\":null}", "{\"a\":null}", { .drop_nulls = true },
+        { "{\"_key\":\"3\",\"a\":1,\"b\":null}",
+          "{\"a\":null}",
+          { .drop_nulls = true },
           "{\"_key\":\"3\",\"b\":null}" },
-        { "{\"_key\":\"4\",\"o\":{\"a\":1,\"p\":{\"x\":1}}}", "{\"o\":{\"b\":2,\"p\":{\"y\":2}}}",
-          { 0 }, "{\"_key\":\"4\",\"o\":{\"a\":1,\"p\":{\"x\":1,\"y\":2},\"b\":2}}" },
-        { "{\"_key\":\"5\",\"o\":{\"a\":1}}", "{\"o\":{\"b\":2}}", { .replace_objects = true },
+        { "{\"_key\":\"4\",\"o\":{\"a\":1,\"p\":{\"x\":1}}}",
+          "{\"o\":{\"b\":2,\"p\":{\"y\":2}}}",
+          { 0 },
+          "{\"_key\":\"4\",\"o\":{\"a\":1,\"p\":{\"x\":1,\"y\":2},\"b\":2}}" },
+        { "{\"_key\":\"5\",\"o\":{\"a\":1}}",
+          "{\"o\":{\"b\":2}}",
+          { .replace_objects = true },
           "{\"_key\":\"5\",\"o\":{\"b\":2}}" },
-        { "{\"_key\":\"6\",\"o\":{\"a\":1}}", "{\"o\":{\"a\":null,\"n\":{\"z\":null}}}",
-          { .drop_nulls = true }, "{\"_key\":\"6\",\"o\":{\"n\":{}}}" },
-        { "{\"_key\":\"7\",\"o\":[1]}", "{\"o\":{\"a\":1}}", { 0 },
+        { "{\"_key\":\"6\",\"o\":{\"a\":1}}",
+          "{\"o\":{\"a\":null,\"n\":{\"z\":null}}}",
+          { .drop_nulls = true },
+          "{\"_key\":\"6\",\"o\":{\"n\":{}}}" },
+        { "{\"_key\":\"7\",\"o\":[1]}",
+          "{\"o\":{\"a\":1}}",
+          { 0 },
           "{\"_key\":\"7\",\"o\":{\"a\":1}}" },
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -321,9 +337,9 @@ static void key_generators(void **out)
                                           .key_options = json(f, cases[i].options) };
         OK_OR_FAIL(store_create_collection(f->store, f->db, &opt, NULL, &f->err), &f->err);
         struct txn *t = begin(f, ISOLATION_SNAPSHOT);
-        OK_OR_FAIL(doc_insert(t, in(f, t, cases[i].name), json(f, "{}"), NULL, f->arena, &change,
-                              &f->err),
-                   &f->err);
+        OK_OR_FAIL(
+            doc_insert(t, in(f, t, cases[i].name), json(f, "{}"), NULL, f->arena, &change, &f->err),
+            &f->err);
         assert_true(doc_key_is_legal(change.key));
         assert_true(!cases[i].len || change.key.len == cases[i].len);
         txn_end(t);

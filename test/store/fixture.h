@@ -136,8 +136,8 @@ UNUSED static enum errc put(struct fixture *f, const char *collection, const cha
 {
     struct doc_change change;
     struct txn *t = begin(f, ISOLATION_SNAPSHOT);
-    enum errc rc = doc_insert(t, in(f, t, collection), json(f, text), NULL, f->arena, &change,
-                              &f->err);
+    enum errc rc =
+        doc_insert(t, in(f, t, collection), json(f, text), NULL, f->arena, &change, &f->err);
     if (rc == OK)
         rc = txn_commit(t, &f->err);
     txn_end(t);
@@ -153,8 +153,8 @@ UNUSED static enum errc take(struct fixture *f, const char *collection, const ch
 {
     struct doc_change change;
     struct txn *t = begin(f, ISOLATION_SNAPSHOT);
-    enum errc rc = doc_remove(t, in(f, t, collection), slice_str(key), NULL, f->arena, &change,
-                              &f->err);
+    enum errc rc =
+        doc_remove(t, in(f, t, collection), slice_str(key), NULL, f->arena, &change, &f->err);
     if (rc == OK)
         rc = txn_commit(t, &f->err);
     txn_end(t);

@@ -91,12 +91,9 @@ static void ranges_have_bounds_in_aqls_order(void **out)
     struct fixture *f = *out;
     uint64_t c = make_collection(f, "c", COLLECTION_DOCUMENT);
     static const char *const docs[] = {
-        "{\"_key\":\"n\",\"a\":1}",
-        "{\"_key\":\"t\",\"a\":1,\"b\":true}",
-        "{\"_key\":\"m\",\"a\":1,\"b\":-7}",
-        "{\"_key\":\"p\",\"a\":1,\"b\":3.5}",
-        "{\"_key\":\"q\",\"a\":1,\"b\":100}",
-        "{\"_key\":\"s\",\"a\":1,\"b\":\"x\"}",
+        "{\"_key\":\"n\",\"a\":1}",           "{\"_key\":\"t\",\"a\":1,\"b\":true}",
+        "{\"_key\":\"m\",\"a\":1,\"b\":-7}",  "{\"_key\":\"p\",\"a\":1,\"b\":3.5}",
+        "{\"_key\":\"q\",\"a\":1,\"b\":100}", "{\"_key\":\"s\",\"a\":1,\"b\":\"x\"}",
         "{\"_key\":\"z\",\"a\":2,\"b\":3.5}",
     };
     for (size_t i = 0; i < ARRAY_LEN(docs); i++)
@@ -129,8 +126,9 @@ static void sparse_indexes_leave_nulls_out(void **out)
 {
     struct fixture *f = *out;
     uint64_t c = make_collection(f, "c", COLLECTION_DOCUMENT);
-    uint64_t x = make_index(f, c, "{\"type\":\"persistent\",\"fields\":[\"a\"],\"unique\":true,"
-                                  "\"sparse\":true}");
+    uint64_t x = make_index(f, c,
+                            "{\"type\":\"persistent\",\"fields\":[\"a\"],\"unique\":true,"
+                            "\"sparse\":true}");
     must_put(f, "c", "{\"_key\":\"1\"}");
     must_put(f, "c", "{\"_key\":\"2\",\"a\":null}");
     must_put(f, "c", "{\"_key\":\"3\",\"a\":false}");
@@ -141,8 +139,9 @@ static void unique_indexes_name_the_clash(void **out)
 {
     struct fixture *f = *out;
     uint64_t c = make_collection(f, "c", COLLECTION_DOCUMENT);
-    uint64_t x = make_index(f, c, "{\"type\":\"persistent\",\"fields\":[\"a\",\"b\"],"
-                                  "\"unique\":true,\"name\":\"ab\"}");
+    uint64_t x = make_index(f, c,
+                            "{\"type\":\"persistent\",\"fields\":[\"a\",\"b\"],"
+                            "\"unique\":true,\"name\":\"ab\"}");
     must_put(f, "c", "{\"_key\":\"one\",\"a\":1,\"b\":2}");
     assert_int_equal(put(f, "c", "{\"_key\":\"two\",\"a\":1,\"b\":2.0}"), ERR_EXISTS);
     assert_int_equal(error_num(&f->err), 1210);
@@ -178,12 +177,12 @@ static void concurrent_equal_values_conflict(void **out)
     uint64_t c = make_collection(f, "c", COLLECTION_DOCUMENT);
     make_index(f, c, "{\"type\":\"persistent\",\"fields\":[\"a\"],\"unique\":true,\"name\":\"u\"}");
     struct txn *one = begin(f, ISOLATION_SNAPSHOT), *two = begin(f, ISOLATION_SNAPSHOT);
-    OK_OR_FAIL(doc_insert(one, in(f, one, "c"), json(f, "{\"a\":1}"), NULL, f->arena, &change,
-                          &f->err),
-               &f->err);
-    OK_OR_FAIL(doc_insert(two, in(f, two, "c"), json(f, "{\"a\":1}"), NULL, f->arena, &change,
-                          &f->err),
-               &f->err);
+    OK_OR_FAIL(
+        doc_insert(one, in(f, one, "c"), json(f, "{\"a\":1}"), NULL, f->arena, &change, &f->err),
+        &f->err);
+    OK_OR_FAIL(
+        doc_insert(two, in(f, two, "c"), json(f, "{\"a\":1}"), NULL, f->arena, &change, &f->err),
+        &f->err);
     OK_OR_FAIL(txn_commit(one, &f->err), &f->err);
     assert_int_equal(txn_commit(two, &f->err), ERR_CONFLICT);
     assert_non_null(strstr(f->err.text, "conflict in index 'u' of collection 'c'"));
@@ -209,8 +208,9 @@ static void arrays_are_expanded_without_duplicates(void **out)
     txn_end(t);
     assert_int_equal(take(f, "c", "1"), OK);
     assert_string_equal(find(f, x, "[\"b\"]"), "2");
-    uint64_t u = make_index(f, c, "{\"type\":\"persistent\",\"fields\":[\"u[*]\"],\"unique\":true,"
-                                  "\"deduplicate\":false}");
+    uint64_t u = make_index(f, c,
+                            "{\"type\":\"persistent\",\"fields\":[\"u[*]\"],\"unique\":true,"
+                            "\"deduplicate\":false}");
     assert_int_equal(put(f, "c", "{\"u\":[1,1]}"), ERR_EXISTS);
     must_put(f, "c", "{\"_key\":\"5\",\"u\":[1,2]}");
     assert_string_equal(find(f, u, "[2]"), "5");
@@ -245,9 +245,9 @@ static void edges_are_found_from_both_ends(void **out)
     struct txn *t = begin(f, ISOLATION_SNAPSHOT);
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct index_iter *it = NULL;
-        OK_OR_FAIL(index_scan_edges(&it, t, in(f, t, "c"), slice_str("v/a"), cases[i].direction,
-                                    &f->err),
-                   &f->err);
+        OK_OR_FAIL(
+            index_scan_edges(&it, t, in(f, t, "c"), slice_str("v/a"), cases[i].direction, &f->err),
+            &f->err);
         assert_string_equal(drain(f, it), cases[i].want);
     }
     txn_end(t);
@@ -319,11 +319,11 @@ static void an_equal_index_is_found_again(void **out)
                &f->err);
     assert_false(is_new);
     assert_int_equal(id, x);
-    assert_int_equal(store_create_index(
-                         f->store, c,
-                         json(f, "{\"type\":\"persistent\",\"fields\":[\"b\"],\"name\":\"n\"}"),
-                         &id, &is_new, &f->err),
-                     ERR_EXISTS);
+    assert_int_equal(
+        store_create_index(f->store, c,
+                           json(f, "{\"type\":\"persistent\",\"fields\":[\"b\"],\"name\":\"n\"}"),
+                           &id, &is_new, &f->err),
+        ERR_EXISTS);
     struct txn *t = begin(f, ISOLATION_SNAPSHOT);
     const struct collection *col = in(f, t, "c");
     char handle[40];
@@ -386,11 +386,10 @@ static void *write_on(void *arg)
         if (txn_begin(&t, w->f->store, NULL, &err) != OK)
             return (void *)1;
         const struct collection *c = catalog_collection(txn_catalog(t), 1, slice_str("c"));
-        enum errc rc = seed & 4096
-                           ? doc_remove(t, c, slice_str(key), NULL, arena, &change, &err)
-                           : doc_update(t, c, slice_str(key),
-                                        val_new_object(arena, &name, &value, 1), NULL, arena,
-                                        &change, &err);
+        enum errc rc =
+            seed & 4096 ? doc_remove(t, c, slice_str(key), NULL, arena, &change, &err)
+                        : doc_update(t, c, slice_str(key), val_new_object(arena, &name, &value, 1),
+                                     NULL, arena, &change, &err);
         if (rc == OK)
             rc = txn_commit(t, &err);
         txn_end(t);
@@ -553,12 +552,15 @@ static void the_nearest_are_found_in_every_metric(void **out)
 {
     struct fixture *f = *out;
     uint64_t c = make_collection(f, "c", COLLECTION_DOCUMENT);
-    uint64_t cosine = make_index(f, c, "{\"type\":\"vector\",\"fields\":[\"v\"],\"params\":"
-                                       "{\"metric\":\"cosine\",\"dimension\":2,\"nLists\":9}}");
-    uint64_t l2 = make_index(f, c, "{\"type\":\"vector\",\"fields\":[\"v\"],\"params\":"
-                                   "{\"metric\":\"l2\",\"dimension\":2}}");
-    uint64_t inner = make_index(f, c, "{\"type\":\"vector\",\"fields\":[\"v\"],\"params\":"
-                                      "{\"metric\":\"innerProduct\",\"dimension\":2}}");
+    uint64_t cosine = make_index(f, c,
+                                 "{\"type\":\"vector\",\"fields\":[\"v\"],\"params\":"
+                                 "{\"metric\":\"cosine\",\"dimension\":2,\"nLists\":9}}");
+    uint64_t l2 = make_index(f, c,
+                             "{\"type\":\"vector\",\"fields\":[\"v\"],\"params\":"
+                             "{\"metric\":\"l2\",\"dimension\":2}}");
+    uint64_t inner = make_index(f, c,
+                                "{\"type\":\"vector\",\"fields\":[\"v\"],\"params\":"
+                                "{\"metric\":\"innerProduct\",\"dimension\":2}}");
     must_put(f, "c", "{\"_key\":\"a\",\"v\":[1,0]}");
     must_put(f, "c", "{\"_key\":\"b\",\"v\":[3,3]}");
     must_put(f, "c", "{\"_key\":\"d\",\"v\":[0,2.5]}");
@@ -587,22 +589,25 @@ static void vectors_of_the_wrong_kind_are_refused(void **out)
 {
     struct fixture *f = *out;
     uint64_t c = make_collection(f, "c", COLLECTION_DOCUMENT);
-    uint64_t x = make_index(f, c, "{\"type\":\"vector\",\"fields\":[\"v\"],\"params\":"
-                                  "{\"metric\":\"l2\",\"dimension\":3},\"sparse\":true}");
+    uint64_t x = make_index(f, c,
+                            "{\"type\":\"vector\",\"fields\":[\"v\"],\"params\":"
+                            "{\"metric\":\"l2\",\"dimension\":3},\"sparse\":true}");
     assert_int_equal(put(f, "c", "{\"v\":[1,2]}"), ERR_INVALID);
     assert_non_null(strstr(f->err.text, "has dimension 3, the document's vector has 2"));
     assert_int_equal(put(f, "c", "{\"v\":[1,2,\"x\"]}"), ERR_INVALID);
     assert_int_equal(put(f, "c", "{\"v\":7}"), ERR_INVALID);
     must_put(f, "c", "{}"); /* sparse */
-    make_index(f, c, "{\"type\":\"vector\",\"fields\":[\"w\"],\"params\":"
-                     "{\"metric\":\"l2\",\"dimension\":3},\"sparse\":true}");
+    make_index(f, c,
+               "{\"type\":\"vector\",\"fields\":[\"w\"],\"params\":"
+               "{\"metric\":\"l2\",\"dimension\":3},\"sparse\":true}");
     uint64_t id;
     bool is_new;
-    assert_int_equal(store_create_index(f->store, c,
-                                        json(f, "{\"type\":\"vector\",\"fields\":[\"w\"],\"params\":"
-                                                "{\"metric\":\"l2\",\"dimension\":3}}"),
-                                        &id, &is_new, &f->err),
-                     ERR_INVALID); /* not sparse: the document without w */
+    assert_int_equal(
+        store_create_index(f->store, c,
+                           json(f, "{\"type\":\"vector\",\"fields\":[\"w\"],\"params\":"
+                                   "{\"metric\":\"l2\",\"dimension\":3}}"),
+                           &id, &is_new, &f->err),
+        ERR_INVALID); /* not sparse: the document without w */
     struct vector_hit hit;
     size_t count;
     struct txn *t = begin(f, ISOLATION_SNAPSHOT);

@@ -57,8 +57,8 @@ static int teardown(void **out)
 static void add(struct kv_batch *b, enum kv_op op, enum kv_family f, const char *key,
                 const char *value)
 {
-    kv_batch_add(b, &(struct kv_record){ .op = op, .family = f, .key = slice_str(key),
-                                         .value = slice_str(value) });
+    kv_batch_add(b, &(struct kv_record){
+                        .op = op, .family = f, .key = slice_str(key), .value = slice_str(value) });
 }
 
 static void write_one(struct state *s, enum kv_op op, enum kv_family f, const char *key,
@@ -89,7 +89,8 @@ static const char *scan(struct state *s, const struct kv_snapshot *at, const cha
     struct kv_iter *it = NULL;
     struct buf out;
     buf_init(&out, 0);
-    struct kv_scan range = { .from = slice_str(from), .to = slice_str(to),
+    struct kv_scan range = { .from = slice_str(from),
+                             .to = slice_str(to),
                              .is_reverse = is_reverse };
     OK_OR_FAIL(kv_iter_new(&it, s->kv, at, KV_DOC, &range, &s->err), &s->err);
     for (; kv_iter_valid(it); kv_iter_next(it)) {
@@ -195,9 +196,9 @@ static void an_iterator_keeps_its_state_while_others_write(void **out)
     struct kv_iter *it = NULL;
     write_one(s, KV_PUT, KV_DOC, "a", "1");
     write_one(s, KV_PUT, KV_DOC, "b", "1");
-    OK_OR_FAIL(kv_iter_new(&it, s->kv, NULL, KV_DOC, &(struct kv_scan){ .from = slice_str("a") },
-                           &s->err),
-               &s->err);
+    OK_OR_FAIL(
+        kv_iter_new(&it, s->kv, NULL, KV_DOC, &(struct kv_scan){ .from = slice_str("a") }, &s->err),
+        &s->err);
     write_one(s, KV_DELETE_RANGE, KV_DOC, "a", "z");
     kv_iter_next(it);
     assert_true(slice_is(kv_iter_key(it), "b"));
@@ -326,7 +327,8 @@ static void batch_bytes_are_fixed(void **out)
     (void)out;
     static const char want[] = "\x01\x01\x02kvv" /* put doc */
                                "\x12\x01k"       /* delete index */
-                               "\x23\x01\x01" "az"; /* delete range log */
+                               "\x23\x01\x01"
+                               "az"; /* delete range log */
     struct kv_batch b;
     kv_batch_init(&b);
     add(&b, KV_PUT, KV_DOC, "k", "vv");
@@ -365,7 +367,9 @@ static void damaged_batches_end_early(void **out)
 
 #define BOTH(test)                                                                                 \
     { #test " (memory)", test, setup_mem, teardown, NULL },                                        \
-    { #test " (disk)", test, setup_rocks, teardown, NULL }
+    {                                                                                              \
+#test " (disk)", test, setup_rocks, teardown, NULL                                         \
+    }
 
 int main(void)
 {

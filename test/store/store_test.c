@@ -29,9 +29,9 @@ static struct kv *open_rocks(struct fixture *f)
     struct kv *kv = NULL;
     char path[100];
     snprintf(path, sizeof path, "%s/rocks", f->path);
-    OK_OR_FAIL(kv_open(&kv, &(struct kv_options){ .path = path, .memtable_bytes = 8 * MIB },
-                       &f->err),
-               &f->err);
+    OK_OR_FAIL(
+        kv_open(&kv, &(struct kv_options){ .path = path, .memtable_bytes = 8 * MIB }, &f->err),
+        &f->err);
     return kv;
 }
 
@@ -39,9 +39,9 @@ static size_t rows_in(struct fixture *f, struct kv *kv, enum kv_family family, c
 {
     struct kv_iter *it = NULL;
     size_t n = 0;
-    OK_OR_FAIL(kv_iter_new(&it, kv, NULL, family, &(struct kv_scan){ .from = slice_str(prefix) },
-                           &f->err),
-               &f->err);
+    OK_OR_FAIL(
+        kv_iter_new(&it, kv, NULL, family, &(struct kv_scan){ .from = slice_str(prefix) }, &f->err),
+        &f->err);
     for (; kv_iter_valid(it) && slice_starts(kv_iter_key(it), prefix); kv_iter_next(it))
         n++;
     kv_iter_free(it);
@@ -50,7 +50,8 @@ static size_t rows_in(struct fixture *f, struct kv *kv, enum kv_family family, c
 
 static enum errc try_open(struct fixture *f, bool accept_loss)
 {
-    struct store_options opt = { .path = f->path, .settings = &f->settings,
+    struct store_options opt = { .path = f->path,
+                                 .settings = &f->settings,
                                  .accept_loss = accept_loss };
     return store_open(&f->store, &opt, &f->err);
 }
@@ -112,7 +113,8 @@ static void a_newer_format_is_refused(void **out)
     struct kv *kv = open_rocks(f);
     struct kv_batch b;
     kv_batch_init(&b);
-    kv_batch_add(&b, &(struct kv_record){ .op = KV_PUT, .family = KV_META,
+    kv_batch_add(&b, &(struct kv_record){ .op = KV_PUT,
+                                          .family = KV_META,
                                           .key = slice_str("format"),
                                           .value = slice_of("\0\0\0\0\0\0\0\7", 8) });
     OK_OR_FAIL(kv_write(kv, &b, true, &f->err), &f->err);
@@ -145,8 +147,8 @@ static void lost_commits_are_noticed(void **out)
                &f->err);
     struct kv_batch b;
     kv_batch_init(&b);
-    kv_batch_add(&b, &(struct kv_record){ .op = KV_DELETE, .family = KV_LOG,
-                                          .key = kv_iter_key(it) });
+    kv_batch_add(&b,
+                 &(struct kv_record){ .op = KV_DELETE, .family = KV_LOG, .key = kv_iter_key(it) });
     kv_iter_free(it);
     OK_OR_FAIL(kv_write(kv, &b, true, &f->err), &f->err);
     kv_batch_release(&b);
@@ -270,8 +272,8 @@ static void garbage_that_was_not_deleted_goes_at_the_next_start(void **out)
     buf_add_str(&key, "garbage/");
     key_add_u64(&key, object);
     key_add_u64(&row, object);
-    kv_batch_add(&b, &(struct kv_record){ .op = KV_PUT, .family = KV_META,
-                                          .key = buf_slice(&key) });
+    kv_batch_add(&b,
+                 &(struct kv_record){ .op = KV_PUT, .family = KV_META, .key = buf_slice(&key) });
     kv_batch_add(&b, &(struct kv_record){ .op = KV_PUT, .family = KV_DOC, .key = buf_slice(&row) });
     OK_OR_FAIL(kv_write(kv, &b, true, &f->err), &f->err);
     kv_close(kv);

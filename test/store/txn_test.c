@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 
-
 static int setup(void **out)
 {
     struct fixture *f = calloc(1, sizeof *f);
@@ -285,7 +284,8 @@ static void iterators_merge_own_writes(void **out)
     }
     for (int reverse = 0; reverse < 2; reverse++) {
         struct txn_iter *it = NULL;
-        struct kv_scan scan = { .from = slice_str("m/010"), .to = slice_str("m/050"),
+        struct kv_scan scan = { .from = slice_str("m/010"),
+                                .to = slice_str("m/050"),
                                 .is_reverse = reverse };
         OK_OR_FAIL(txn_iter_new(&it, t, KV_META, &scan, &f->err), &f->err);
         for (int i = 10; i < 50; i++) {
@@ -340,8 +340,8 @@ static enum errc set_balance(struct txn *t, const struct collection *c, struct a
 static enum errc transfer(struct bank *b, struct arena *arena, uint64_t random, struct error *err)
 {
     struct txn *t = NULL;
-    enum errc rc = txn_begin(&t, b->f->store, &(struct txn_options){ .isolation = b->isolation },
-                             err);
+    enum errc rc =
+        txn_begin(&t, b->f->store, &(struct txn_options){ .isolation = b->isolation }, err);
     if (rc != OK)
         return rc;
     const struct collection *c = catalog_collection(txn_catalog(t), 1, slice_str("c"));
@@ -431,9 +431,8 @@ static void *appender(void *arg)
         struct txn *t = NULL;
         struct doc_change change;
         uint64_t n = 0;
-        enum errc rc = txn_begin(&t, b->f->store,
-                                 &(struct txn_options){ .isolation = ISOLATION_SERIALIZABLE },
-                                 &err);
+        enum errc rc = txn_begin(
+            &t, b->f->store, &(struct txn_options){ .isolation = ISOLATION_SERIALIZABLE }, &err);
         const struct collection *c = catalog_collection(txn_catalog(t), 1, slice_str("c"));
         if (rc == OK)
             rc = doc_count(t, c, &n, &err);
