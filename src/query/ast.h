@@ -27,10 +27,11 @@ enum ast_kind {
     AST_SUBQUERY, /* [each operation] an expression; its value is an array */
 
     /* ---- operations ---- */
-    AST_WITH,     /* [each collection] declared collections */
-    AST_FOR,      /* [pattern, source, search?, options?] pattern: as for AST_LET */
-    AST_TRAVERSE, /* [vertex AST_VAR, edge AST_VAR?, path AST_VAR?, depth?, start, graph,
-                      AST_PRUNE?, options?] op: ast_direction; depth: AST_RANGE or one number */
+    AST_WITH,               /* [each collection] declared collections */
+    AST_FOR,                /* [pattern, source, search?, options?] pattern: as for AST_LET */
+    AST_TRAVERSE,           /* [vertex AST_VAR, edge AST_VAR?, path AST_VAR?, depth?, start, graph,
+                               AST_PRUNE?, options?] op: ast_direction; depth: AST_RANGE or one
+                               number */
     AST_SHORTEST_PATH,      /* [vertex AST_VAR, edge AST_VAR?, start, target, graph, options?]
                                op: ast_direction, as for the three below */
     AST_ALL_SHORTEST_PATHS, /* [path AST_VAR, start, target, graph, options?] */
@@ -48,7 +49,7 @@ enum ast_kind {
                                without range value the bounds count rows */
     AST_RETURN,             /* [value] flag AST_IS_DISTINCT */
     AST_INSERT,             /* [document, collection, options?] */
-    AST_UPDATE,             /* [key?, document, collection, options?] no key: it is in the document */
+    AST_UPDATE,             /* [key?, document, collection, options?] no key: the document has it */
     AST_REPLACE,            /* [key?, document, collection, options?] */
     AST_REMOVE,             /* [key or document, collection, options?] */
     AST_UPSERT,             /* [search, insert, update, collection, options?]
@@ -140,17 +141,17 @@ enum ast_flags {
 };
 
 struct ast {
-    uint8_t kind;      /* enum ast_kind */
-    uint8_t op;        /* see the kind */
+    uint8_t kind;        /* enum ast_kind */
+    uint8_t op;          /* see the kind */
     uint16_t flags : 4;  /* enum ast_flags */
     uint16_t depth : 12; /* levels of this tree, 1 without children; at most LIMIT_AQL_NESTING */
-    uint32_t pos;      /* byte offset in the text where it begins; of an operator, a dot's name or
+    uint32_t pos;        /* byte offset in the text where it begins; of an operator, a dot's name or
                           a bracket where that stands */
-    uint32_t count;    /* children */
-    uint32_t slot;     /* the resolver's; 0 from the parser */
-    struct ast **kids; /* NULL when there are none */
-    struct slice name; /* unescaped, lives in the arena */
-    struct val val;    /* AST_VALUE only */
+    uint32_t count;      /* children */
+    uint32_t slot;       /* the resolver's; 0 from the parser */
+    struct ast **kids;   /* NULL when there are none */
+    struct slice name;   /* unescaped, lives in the arena */
+    struct val val;      /* AST_VALUE only */
 };
 
 static inline enum ast_kind ast_kind(const struct ast *n)

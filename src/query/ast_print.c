@@ -30,28 +30,17 @@ static const struct {
     const char *text;
     enum level level;
 } ops[] = {
-    [AST_OP_OR] = { "OR", LEVEL_OR },
-    [AST_OP_AND] = { "AND", LEVEL_AND },
-    [AST_OP_EQ] = { "==", LEVEL_EQUALITY },
-    [AST_OP_NE] = { "!=", LEVEL_EQUALITY },
-    [AST_OP_LT] = { "<", LEVEL_ORDER },
-    [AST_OP_LE] = { "<=", LEVEL_ORDER },
-    [AST_OP_GT] = { ">", LEVEL_ORDER },
-    [AST_OP_GE] = { ">=", LEVEL_ORDER },
-    [AST_OP_IN] = { "IN", LEVEL_IN },
-    [AST_OP_NOT_IN] = { "NOT IN", LEVEL_IN },
-    [AST_OP_LIKE] = { "LIKE", LEVEL_EQUALITY },
-    [AST_OP_NOT_LIKE] = { "NOT LIKE", LEVEL_EQUALITY },
-    [AST_OP_MATCH] = { "=~", LEVEL_EQUALITY },
-    [AST_OP_NOT_MATCH] = { "!~", LEVEL_EQUALITY },
-    [AST_OP_ADD] = { "+", LEVEL_ADD },
-    [AST_OP_SUB] = { "-", LEVEL_ADD },
-    [AST_OP_MUL] = { "*", LEVEL_MUL },
-    [AST_OP_DIV] = { "/", LEVEL_MUL },
-    [AST_OP_MOD] = { "%", LEVEL_MUL },
-    [AST_OP_NOT] = { "!", LEVEL_UNARY },
-    [AST_OP_PLUS] = { "+", LEVEL_UNARY },
-    [AST_OP_MINUS] = { "-", LEVEL_UNARY },
+    [AST_OP_OR] = { "OR", LEVEL_OR },           [AST_OP_AND] = { "AND", LEVEL_AND },
+    [AST_OP_EQ] = { "==", LEVEL_EQUALITY },     [AST_OP_NE] = { "!=", LEVEL_EQUALITY },
+    [AST_OP_LT] = { "<", LEVEL_ORDER },         [AST_OP_LE] = { "<=", LEVEL_ORDER },
+    [AST_OP_GT] = { ">", LEVEL_ORDER },         [AST_OP_GE] = { ">=", LEVEL_ORDER },
+    [AST_OP_IN] = { "IN", LEVEL_IN },           [AST_OP_NOT_IN] = { "NOT IN", LEVEL_IN },
+    [AST_OP_LIKE] = { "LIKE", LEVEL_EQUALITY }, [AST_OP_NOT_LIKE] = { "NOT LIKE", LEVEL_EQUALITY },
+    [AST_OP_MATCH] = { "=~", LEVEL_EQUALITY },  [AST_OP_NOT_MATCH] = { "!~", LEVEL_EQUALITY },
+    [AST_OP_ADD] = { "+", LEVEL_ADD },          [AST_OP_SUB] = { "-", LEVEL_ADD },
+    [AST_OP_MUL] = { "*", LEVEL_MUL },          [AST_OP_DIV] = { "/", LEVEL_MUL },
+    [AST_OP_MOD] = { "%", LEVEL_MUL },          [AST_OP_NOT] = { "!", LEVEL_UNARY },
+    [AST_OP_PLUS] = { "+", LEVEL_UNARY },       [AST_OP_MINUS] = { "-", LEVEL_UNARY },
 };
 
 static const char *const directions[] = {
@@ -144,12 +133,37 @@ static void print_word(const char *word, const struct ast *n, struct buf *out)
     print(n, out);
 }
 
-static void print_enclosed(const char *open, const struct ast *n, const char *close,
-                           struct buf *out)
+/* Kinds that are nothing but their children between other things. */
+static const struct enclosure {
+    const char *open, *between, *close;
+} enclosures[] = {
+    [AST_QUERY] = { "", " ", "" },
+    [AST_SUBQUERY] = { "(", " ", ")" },
+    [AST_WITH] = { "WITH ", ", ", "" },
+    [AST_FILTER] = { "FILTER ", "", "" },
+    [AST_SORT] = { "SORT ", ", ", "" },
+    [AST_LET] = { "LET ", " = ", "" },
+    [AST_LIST] = { "", ", ", "" },
+    [AST_ARRAY_PATTERN] = { "[", ", ", "]" },
+    [AST_OBJECT_PATTERN] = { "{", ", ", "}" },
+    [AST_FIELD_PATTERN] = { ": ", "", "" },
+    [AST_ASSIGN] = { "", " = ", "" },
+    [AST_GRAPH] = { "GRAPH ", "", "" },
+    [AST_EDGES] = { "", ", ", "" },
+    [AST_CALL] = { "(", ", ", ")" },
+    [AST_ARRAY] = { "[", ", ", "]" },
+    [AST_OBJECT] = { "{", ", ", "}" },
+    [AST_FIELD] = { ": ", "", "" },
+    [AST_FIELD_BIND] = { ": ", "", "" },
+    [AST_FIELD_COMPUTED] = { "[", "]: ", "" },
+};
+
+static void print_enclosed(const struct ast *n, struct buf *out)
 {
-    buf_add_str(out, open);
-    print_each(n, ", ", out);
-    buf_add_str(out, close);
+    const struct enclosure *e = &enclosures[n->kind];
+    buf_add_str(out, e->open);
+    print_each(n, e->between, out);
+    buf_add_str(out, e->close);
 }
 
 /* ---- expressions ---- */
@@ -212,7 +226,9 @@ static void print_quantifier(const struct ast *n, struct buf *out)
         buf_add_str(out, "NONE");
         break;
     case AST_Q_AT_LEAST:
-        print_enclosed("AT LEAST (", n, ")", out);
+        buf_add_str(out, "AT LEAST (");
+        print(n->kids[0], out);
+        buf_add_char(out, ')');
         break;
     case AST_Q_COUNT:
         print(n->kids[0], out);
@@ -247,6 +263,14 @@ static void print_attr(const struct ast *n, struct buf *out)
         buf_add_char(out, '.');
         print_name(n->name, WORD_CONTEXTUAL, out);
     }
+}
+
+static void print_index(const struct ast *n, struct buf *out)
+{
+    print_base(n->kids[0], out);
+    buf_add_char(out, '[');
+    print(n->kids[1], out);
+    buf_add_char(out, ']');
 }
 
 static void print_levels(const struct ast *n, char mark, struct buf *out)
@@ -347,6 +371,27 @@ static void print_for(const struct ast *n, struct buf *out)
     print_options(n->kids[3], out);
 }
 
+static void print_sort_key(const struct ast *n, struct buf *out)
+{
+    print(n->kids[0], out);
+    if (n->kids[1]) {
+        buf_add_char(out, ' ');
+        print(n->kids[1], out);
+    } else if (n->op == AST_DESC) {
+        buf_add_str(out, " DESC");
+    }
+}
+
+static void print_prune(const struct ast *n, struct buf *out)
+{
+    buf_add_str(out, "PRUNE ");
+    if (n->kids[0]) {
+        print(n->kids[0], out);
+        buf_add_str(out, " = ");
+    }
+    print(n->kids[1], out);
+}
+
 static void print_limit(const struct ast *n, struct buf *out)
 {
     buf_add_str(out, "LIMIT ");
@@ -392,6 +437,14 @@ static void print_return(const struct ast *n, struct buf *out)
     print(n->kids[0], out);
 }
 
+static void print_insert(const struct ast *n, struct buf *out)
+{
+    buf_add_str(out, "INSERT ");
+    print(n->kids[0], out);
+    print_word("INTO", n->kids[1], out);
+    print_options(n->kids[2], out);
+}
+
 /* IN would become the operator behind an operand that binds less tightly. */
 static void print_target(const struct ast *document, const struct ast *collection,
                          const struct ast *options, struct buf *out)
@@ -426,15 +479,21 @@ static void print(const struct ast *n, struct buf *out)
 {
     switch (ast_kind(n)) {
     case AST_QUERY:
-        print_each(n, " ", out);
-        break;
     case AST_SUBQUERY:
-        buf_add_char(out, '(');
-        print_each(n, " ", out);
-        buf_add_char(out, ')');
-        break;
     case AST_WITH:
-        print_enclosed("WITH ", n, "", out);
+    case AST_FILTER:
+    case AST_SORT:
+    case AST_LET:
+    case AST_LIST:
+    case AST_ARRAY_PATTERN:
+    case AST_OBJECT_PATTERN:
+    case AST_ASSIGN:
+    case AST_GRAPH:
+    case AST_EDGES:
+    case AST_ARRAY:
+    case AST_OBJECT:
+    case AST_FIELD_COMPUTED:
+        print_enclosed(n, out);
         break;
     case AST_FOR:
         print_for(n, out);
@@ -454,18 +513,8 @@ static void print(const struct ast *n, struct buf *out)
     case AST_K_PATHS:
         print_path_search(n, "K_PATHS", 1, n->kids[1], 2, out);
         break;
-    case AST_FILTER:
-        print_enclosed("FILTER ", n, "", out);
-        break;
-    case AST_SORT:
-        print_enclosed("SORT ", n, "", out);
-        break;
     case AST_LIMIT:
         print_limit(n, out);
-        break;
-    case AST_LET:
-        buf_add_str(out, "LET ");
-        print_each(n, " = ", out);
         break;
     case AST_COLLECT:
         print_collect(n, out);
@@ -477,10 +526,7 @@ static void print(const struct ast *n, struct buf *out)
         print_return(n, out);
         break;
     case AST_INSERT:
-        buf_add_str(out, "INSERT ");
-        print(n->kids[0], out);
-        print_word("INTO", n->kids[1], out);
-        print_options(n->kids[2], out);
+        print_insert(n, out);
         break;
     case AST_UPDATE:
         print_update(n, "UPDATE", out);
@@ -495,26 +541,14 @@ static void print(const struct ast *n, struct buf *out)
     case AST_UPSERT:
         print_upsert(n, out);
         break;
-    case AST_LIST:
-        print_each(n, ", ", out);
-        break;
     case AST_VAR:
     case AST_NAME:
         print_name(n->name, WORD_PLAIN, out);
         break;
-    case AST_ARRAY_PATTERN:
-        print_enclosed("[", n, "]", out);
-        break;
-    case AST_OBJECT_PATTERN:
-        print_enclosed("{", n, "}", out);
-        break;
     case AST_FIELD_PATTERN:
     case AST_FIELD:
         print_member(n->name, out);
-        print_enclosed(": ", n, "", out);
-        break;
-    case AST_ASSIGN:
-        print_each(n, " = ", out);
+        print_enclosed(n, out);
         break;
     case AST_INTO:
         buf_add_str(out, "INTO ");
@@ -522,27 +556,10 @@ static void print(const struct ast *n, struct buf *out)
         print_word("=", n->kids[1], out);
         break;
     case AST_SORT_KEY:
-        print(n->kids[0], out);
-        if (n->kids[1]) {
-            buf_add_char(out, ' ');
-            print(n->kids[1], out);
-        } else if (n->op == AST_DESC) {
-            buf_add_str(out, " DESC");
-        }
+        print_sort_key(n, out);
         break;
     case AST_PRUNE:
-        buf_add_str(out, "PRUNE ");
-        if (n->kids[0]) {
-            print(n->kids[0], out);
-            buf_add_str(out, " = ");
-        }
-        print(n->kids[1], out);
-        break;
-    case AST_GRAPH:
-        print_enclosed("GRAPH ", n, "", out);
-        break;
-    case AST_EDGES:
-        print_each(n, ", ", out);
+        print_prune(n, out);
         break;
     case AST_EDGE_COLLECTION:
         buf_printf(out, "%s ", directions[n->op]);
@@ -566,10 +583,7 @@ static void print(const struct ast *n, struct buf *out)
         buf_printf(out, ".@%.*s", SLICE_ARG(n->name));
         break;
     case AST_INDEX:
-        print_base(n->kids[0], out);
-        buf_add_char(out, '[');
-        print(n->kids[1], out);
-        buf_add_char(out, ']');
+        print_index(n, out);
         break;
     case AST_EXPAND:
         print_expand(n, out);
@@ -581,7 +595,7 @@ static void print(const struct ast *n, struct buf *out)
         break;
     case AST_CALL:
         print_function(n->name, out);
-        print_enclosed("(", n, ")", out);
+        print_enclosed(n, out);
         break;
     case AST_UNARY:
         buf_add_str(out, ops[n->op].text);
@@ -601,21 +615,9 @@ static void print(const struct ast *n, struct buf *out)
         buf_add_str(out, "..");
         print_operand(n->kids[1], LEVEL_RANGE + 1, out);
         break;
-    case AST_ARRAY:
-        print_enclosed("[", n, "]", out);
-        break;
-    case AST_OBJECT:
-        print_enclosed("{", n, "}", out);
-        break;
     case AST_FIELD_BIND:
         buf_printf(out, "@%.*s", SLICE_ARG(n->name));
-        print_enclosed(": ", n, "", out);
-        break;
-    case AST_FIELD_COMPUTED:
-        buf_add_char(out, '[');
-        print(n->kids[0], out);
-        buf_add_str(out, "]: ");
-        print(n->kids[1], out);
+        print_enclosed(n, out);
         break;
     }
 }

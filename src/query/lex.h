@@ -41,7 +41,7 @@ enum word_class lex_word_class(struct slice name);
  * Fills err with "<what> near '<text at pos>' at position LINE:COLUMN" and
  * returns its code. num is 1501, 1502, 1504 or 1524.
  */
-enum errc lex_fail(struct error *err, int num, struct slice text, uint32_t pos, const char *fmt, ...)
-    PRINTF_LIKE(5, 6);
+enum errc lex_fail(struct error *err, int num, struct slice text, uint32_t pos, const char *fmt,
+                   ...) PRINTF_LIKE(5, 6);
 
 #endif

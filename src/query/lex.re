@@ -28,7 +28,8 @@ struct ast_position ast_position(struct slice text, uint32_t pos)
     return at;
 }
 
-enum errc lex_fail(struct error *err, int num, struct slice text, uint32_t pos, const char *fmt, ...)
+enum errc lex_fail(struct error *err, int num, struct slice text, uint32_t pos, const char *fmt,
+                   ...)
 {
     char what[128], region[REGION_BYTES + 4];
     va_list args;
@@ -112,10 +113,15 @@ static int32_t read_unicode(const char **at)
     return 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
 }
 
-/*
- * What stands between the quotes, which are quote_len bytes each. As in
- * ArangoDB, a backslash before a character without a meaning is dropped.
- */
+/* As in ArangoDB, a backslash before a character without a meaning is dropped. */
+static char escaped(char c)
+{
+    static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
+    const char *found = c ? strchr(from, c) : NULL;
+    return found ? to[found - from] : c;
+}
+
+/* What stands between the quotes, which are quote_len bytes each. */
 static enum errc unescape(const struct lexer *lx, const struct token *t, uint32_t quote_len,
                           struct slice *out, struct error *err)
 {
@@ -135,22 +141,15 @@ static enum errc unescape(const struct lexer *lx, const struct token *t, uint32_
         const char *escape = at;
         char c = at[1];
         at += 2;
-        switch (c) {
-        case 'b': *to++ = '\b'; break;
-        case 'f': *to++ = '\f'; break;
-        case 'n': *to++ = '\n'; break;
-        case 'r': *to++ = '\r'; break;
-        case 't': *to++ = '\t'; break;
-        case 'u': {
-            int32_t code = read_unicode(&at);
-            if (code < 0)
-                return lex_fail(err, 1501, lx->text, (uint32_t)(escape - lx->text.ptr),
-                                "syntax error, bad \\u escape in a literal");
-            to = put_utf8(to, (uint32_t)code);
-            break;
+        if (c != 'u') {
+            *to++ = escaped(c);
+            continue;
         }
-        default: *to++ = c; break;
-        }
+        int32_t code = read_unicode(&at);
+        if (code < 0)
+            return lex_fail(err, 1501, lx->text, (uint32_t)(escape - lx->text.ptr),
+                            "syntax error, bad \\u escape in a literal");
+        to = put_utf8(to, (uint32_t)code);
     }
     *out = slice_of(first, (size_t)(to - first));
     return OK;
@@ -191,7 +190,7 @@ static enum errc integer(const struct lexer *lx, struct token *t, unsigned base)
                    !__builtin_add_overflow(v, (int64_t)digit, &v);
         d = d * base + digit;
     }
-    if (!is_exact && base == 10) /* correctly rounded; the sum above is exact only for powers of 2 */
+    if (!is_exact && base == 10) /* the sum above was rounded at each digit */
         d = strtod(lx->text.ptr + t->pos, NULL);
     t->kind = TK_NUMBER;
     t->val = is_exact ? val_new_int(lx->arena, v) : val_new_double(lx->arena, d);
@@ -304,7 +303,8 @@ again:
     "@" bind    { SCANNED(1); t->kind = TK_BIND; return OK; }
     "@@" bind   { SCANNED(1); t->kind = TK_BIND_COLLECTION; return OK; }
 
-    "`" ([^`\\\x00] | "\\" [^\x00])+ "`" | "``"  { SCANNED(0); return quoted_name(lx, t, 1, err); }
+    "`" ([^`\\\x00] | "\\" [^\x00])* "`"
+                { SCANNED(0); return quoted_name(lx, t, 1, err); }
     tick ([^\xc2\\\x00] | "\xc2" [^\xb4\x00] | "\\" [^\xc2\x00] | "\\\xc2" [^\x00])* tick
                 { SCANNED(0); return quoted_name(lx, t, 2, err); }
     "`" | tick  { SCANNED(0); return unterminated(lx, t, "name", err); }

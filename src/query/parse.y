@@ -133,8 +133,10 @@ op(A) ::= FOR(T) for_vars(V) IN steps(D) expr(S) graph(G) prune(P) options(O). {
     struct path_parts parts = { AST_TRAVERSE, D.direction, V, D.depth, S, NULL, G, P, O };
     A = parse_path(p, &T, parts);
 }
-op(A) ::= FOR(T) for_vars(V) IN direction(D) path_search(K) expr(S) TO expr(E) graph(G) options(O). {
-    struct path_parts parts = { (enum ast_kind)K, (enum ast_direction)D, V, NULL, S, E, G, NULL, O };
+op(A) ::= FOR(T) for_vars(V) IN direction(D) path_search(K) expr(S) TO expr(E) graph(G)
+          options(O). {
+    enum ast_direction direction = (enum ast_direction)D;
+    struct path_parts parts = { (enum ast_kind)K, direction, V, NULL, S, E, G, NULL, O };
     A = parse_path(p, &T, parts);
 }
 op(A) ::= FOR(T) for_vars(V) IN steps(D) K_PATHS expr(S) TO expr(E) graph(G) options(O). {

@@ -20,7 +20,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { STACK_BYTES_MAX = 2 * MIB };      /* far beyond what LIMIT_AQL_NESTING levels need */
+enum { STACK_BYTES_MAX = 2 * MIB }; /* far beyond what LIMIT_AQL_NESTING levels need */
 enum { TOKENS_PER_MEMORY_CHECK = 1024 };
 
 /* ---- errors ---- */
@@ -37,59 +37,60 @@ void parse_fail(struct parser *p, int num, uint32_t pos, const char *fmt, ...)
     p->rc = lex_fail(p->err, num, p->lexer.text, pos, "%s", what);
 }
 
-/* What ArangoDB calls the tokens that are not spelled out below. */
+/* What ArangoDB calls its tokens; those without a name here are shown as they are. */
+static const char *const token_names[] = {
+    [0] = "end of query string",
+    [TK_AGGREGATE] = "AGGREGATE keyword",
+    [TK_ALL] = "all modifier",
+    [TK_ALL_SHORTEST_PATHS] = "ALL_SHORTEST_PATHS keyword",
+    [TK_AND] = "and operator",
+    [TK_ANY] = "any modifier",
+    [TK_ASC] = "ASC keyword",
+    [TK_ASSIGN] = "assignment",
+    [TK_AT_LEAST] = "at least modifier",
+    [TK_BIND] = "bind parameter",
+    [TK_BIND_COLLECTION] = "bind data source parameter",
+    [TK_COLLECT] = "COLLECT declaration",
+    [TK_DESC] = "DESC keyword",
+    [TK_DISTINCT] = "DISTINCT modifier",
+    [TK_EMBED] = "EMBED operation",
+    [TK_FALSE] = "false",
+    [TK_FILTER] = "FILTER declaration",
+    [TK_FOR] = "FOR declaration",
+    [TK_GRAPH] = "GRAPH keyword",
+    [TK_IN] = "IN keyword",
+    [TK_INBOUND] = "inbound modifier",
+    [TK_INFER] = "INFER operation",
+    [TK_INSERT] = "INSERT command",
+    [TK_INTO] = "INTO keyword",
+    [TK_K_PATHS] = "K_PATHS keyword",
+    [TK_K_SHORTEST_PATHS] = "K_SHORTEST_PATHS keyword",
+    [TK_LET] = "LET declaration",
+    [TK_LIKE] = "like operator",
+    [TK_LIMIT] = "LIMIT declaration",
+    [TK_NONE] = "none modifier",
+    [TK_NOT] = "not operator",
+    [TK_NOT_IN] = "not in operator",
+    [TK_NULL] = "null",
+    [TK_NUMBER] = "number",
+    [TK_OR] = "or operator",
+    [TK_OUTBOUND] = "outbound modifier",
+    [TK_REMOVE] = "REMOVE command",
+    [TK_REPLACE] = "REPLACE command",
+    [TK_RETURN] = "RETURN declaration",
+    [TK_SHORTEST_PATH] = "SHORTEST_PATH keyword",
+    [TK_SORT] = "SORT declaration",
+    [TK_STRING] = "quoted string",
+    [TK_TRUE] = "true",
+    [TK_UPDATE] = "UPDATE command",
+    [TK_UPSERT] = "UPSERT command",
+    [TK_WINDOW] = "WINDOW declaration",
+    [TK_WITH] = "WITH keyword",
+};
+
 static const char *token_name(int kind)
 {
-    switch (kind) {
-    case 0: return "end of query string";
-    case TK_AGGREGATE: return "AGGREGATE keyword";
-    case TK_ALL: return "all modifier";
-    case TK_ALL_SHORTEST_PATHS: return "ALL_SHORTEST_PATHS keyword";
-    case TK_AND: return "and operator";
-    case TK_ANY: return "any modifier";
-    case TK_ASC: return "ASC keyword";
-    case TK_ASSIGN: return "assignment";
-    case TK_AT_LEAST: return "at least modifier";
-    case TK_BIND: return "bind parameter";
-    case TK_BIND_COLLECTION: return "bind data source parameter";
-    case TK_COLLECT: return "COLLECT declaration";
-    case TK_DESC: return "DESC keyword";
-    case TK_DISTINCT: return "DISTINCT modifier";
-    case TK_EMBED: return "EMBED operation";
-    case TK_FALSE: return "false";
-    case TK_FILTER: return "FILTER declaration";
-    case TK_FOR: return "FOR declaration";
-    case TK_GRAPH: return "GRAPH keyword";
-    case TK_IN: return "IN keyword";
-    case TK_INBOUND: return "inbound modifier";
-    case TK_INFER: return "INFER operation";
-    case TK_INSERT: return "INSERT command";
-    case TK_INTO: return "INTO keyword";
-    case TK_K_PATHS: return "K_PATHS keyword";
-    case TK_K_SHORTEST_PATHS: return "K_SHORTEST_PATHS keyword";
-    case TK_LET: return "LET declaration";
-    case TK_LIKE: return "like operator";
-    case TK_LIMIT: return "LIMIT declaration";
-    case TK_NONE: return "none modifier";
-    case TK_NOT: return "not operator";
-    case TK_NOT_IN: return "not in operator";
-    case TK_NULL: return "null";
-    case TK_NUMBER: return "number";
-    case TK_OR: return "or operator";
-    case TK_OUTBOUND: return "outbound modifier";
-    case TK_REMOVE: return "REMOVE command";
-    case TK_REPLACE: return "REPLACE command";
-    case TK_RETURN: return "RETURN declaration";
-    case TK_SHORTEST_PATH: return "SHORTEST_PATH keyword";
-    case TK_SORT: return "SORT declaration";
-    case TK_STRING: return "quoted string";
-    case TK_TRUE: return "true";
-    case TK_UPDATE: return "UPDATE command";
-    case TK_UPSERT: return "UPSERT command";
-    case TK_WINDOW: return "WINDOW declaration";
-    case TK_WITH: return "WITH keyword";
-    default: return NULL; /* token kinds are numbers of the grammar, not an enum */
-    }
+    return (size_t)kind < ARRAY_LEN(token_names) ? token_names[kind] : NULL;
 }
 
 static bool is_name(int kind)

@@ -20,9 +20,9 @@ struct parser {
     struct arena *arena;
     struct token ahead[PARSE_AHEAD]; /* read, not yet given to the grammar */
     unsigned ahead_count;
-    int last_kind;     /* of the token given last */
-    unsigned given;    /* tokens so far */
-    unsigned brackets; /* open ones */
+    int last_kind;          /* of the token given last */
+    unsigned given;         /* tokens so far */
+    unsigned brackets;      /* open ones */
     struct error lex_error; /* of a token of kind LEX_FAILED among those ahead */
     struct ast *result;
     enum errc rc;

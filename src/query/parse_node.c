@@ -44,7 +44,8 @@ struct ast *parse_leaf(struct parser *p, enum ast_kind kind, const struct token 
     return n;
 }
 
-struct ast *parse_named(struct parser *p, enum ast_kind kind, const struct token *t, struct ast *kid)
+struct ast *parse_named(struct parser *p, enum ast_kind kind, const struct token *t,
+                        struct ast *kid)
 {
     struct ast *n = NODE(kind, t->pos, kid);
     n->name = t->name;
@@ -130,8 +131,8 @@ struct token parse_function(struct parser *p, const struct token *scope, const s
     if (scope) {
         t.pos = scope->pos;
         t.len = name->pos + name->len - scope->pos;
-        t.name = slice_str(arena_printf(p->arena, "%.*s::%.*s", SLICE_ARG(scope->name),
-                                        SLICE_ARG(name->name)));
+        t.name = slice_str(
+            arena_printf(p->arena, "%.*s::%.*s", SLICE_ARG(scope->name), SLICE_ARG(name->name)));
     }
     return t;
 }
@@ -231,8 +232,8 @@ struct ast *parse_index(struct parser *p, const struct token *bracket, struct as
 {
     if (index->kind == AST_VALUE && val_type(index->val) == VAL_STRING) {
         struct slice name = val_string(index->val);
-        bool may_be_number = name.len > 0 && (name.ptr[0] == '-' ||
-                                              (name.ptr[0] >= '0' && name.ptr[0] <= '9'));
+        bool may_be_number =
+            name.len > 0 && (name.ptr[0] == '-' || (name.ptr[0] >= '0' && name.ptr[0] <= '9'));
         if (!may_be_number) {
             struct token t = { .pos = bracket->pos, .name = arena_copy(p->arena, name) };
             return parse_named(p, AST_ATTR, &t, NULL);
@@ -389,7 +390,6 @@ struct ast *parse_query(struct parser *p, enum ast_kind kind, uint32_t pos, stru
     for (uint32_t i = 0; i < ops->count; i++)
         has_loop = has_loop || is_loop(ops->items[i]);
     if (!has_loop && last->kind == AST_RETURN && last->flags & AST_IS_DISTINCT)
-        parse_fail(p, 1501, last->pos,
-                   "cannot use DISTINCT modifier on top-level query element");
+        parse_fail(p, 1501, last->pos, "cannot use DISTINCT modifier on top-level query element");
     return parse_list_node(p, kind, pos, ops);
 }
