@@ -46,6 +46,9 @@ struct lane_llama {
     void *stop_ctx;
 };
 
+/* Set while llama.cpp complains about a step that we ended ourselves. */
+static _Thread_local bool is_own_stop;
+
 static void to_log(enum ggml_log_level level, const char *text, void *ctx)
 {
     static _Thread_local enum log_level last = LOG_DEBUG;
@@ -57,8 +60,9 @@ static void to_log(enum ggml_log_level level, const char *text, void *ctx)
         last = level == GGML_LOG_LEVEL_ERROR ? LOG_ERROR : LOG_WARN;
     else if (level != GGML_LOG_LEVEL_CONT)
         last = LOG_DEBUG; /* its information is detail for us */
-    if (len > 1 && log_is_on(last))
-        log_write(last, "llama", "%.*s", (int)len, text);
+    enum log_level shown = is_own_stop ? LOG_DEBUG : last;
+    if (len > 1 && log_is_on(shown))
+        log_write(shown, "llama", "%.*s", (int)len, text);
 }
 
 static void init_once(void)
@@ -177,6 +181,7 @@ static enum errc lane_decode(struct engine_lane *base, const struct engine_token
     }
     b->n_tokens = (int32_t)count;
     int rc = llama_decode(lane->ctx, *b);
+    is_own_stop = false;
     if (rc == 0)
         llama_synchronize(lane->ctx);
     if (rc == 2)
@@ -227,7 +232,8 @@ static const struct engine_lane_ops lane_ops = {
 static bool ask_stop(void *ctx)
 {
     struct lane_llama *lane = ctx;
-    return lane->should_stop(lane->stop_ctx);
+    is_own_stop = lane->should_stop(lane->stop_ctx);
+    return is_own_stop;
 }
 
 static enum errc lane_open(struct engine *base, struct engine_lane **out,

@@ -16,9 +16,6 @@
  * A vector is the sum of one pseudo-random vector per word, so texts that share
  * words are near each other, in every process alike.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* strncasecmp */
-#endif
 #include "model/engine.h"
 
 #include "base/env.h"

@@ -235,6 +235,10 @@ static enum errc check_tensor(struct reader *r, uint64_t *end)
     enum errc rc = OK;
     TRY(take_string(r, name, sizeof name, MAX_TENSOR_NAME));
     TRY(take(r, &n, sizeof n));
+    if (!name[0]) {
+        rc = bad(r, "a tensor has no name");
+        goto out;
+    }
     if (n > MAX_DIMS) {
         rc = bad(r, "a tensor has too many dimensions");
         goto out;

@@ -24,7 +24,8 @@ enum {
     HOLDERS_MAX = 16,
     ALONE_US = 400000, /* aimed length of a step without decoding sequences */
     BESIDE_US = 60000, /* aimed share of prefill in a step with them */
-    PROBE_TOKENS = 32,
+    PROBE_TOKENS = 16,
+    PROBE_ROUNDS = 4,
     CHUNK_MIN = 16,
     QUIET_RUNNING = 2, /* up to so many running, holders may use half of the cells */
 };
@@ -114,21 +115,22 @@ static uint32_t chunk_for(uint64_t us_per_token, uint64_t target_us, uint32_t ma
 
 enum errc lane_probe(struct lane *lane, struct lane_chunks *out, struct error *err)
 {
-    uint64_t us = 0;
+    uint64_t best_us = UINT64_MAX;
     enum errc rc = OK;
     struct engine_token probe[PROBE_TOKENS];
     uint32_t count = PROBE_TOKENS < lane->opt.batch_tokens ? PROBE_TOKENS : lane->opt.batch_tokens;
-    for (int round = 0; round < 2; round++) { /* the first one warms up */
-        for (uint32_t i = 0; i < count; i++)
-            probe[i] = (struct engine_token){ (int32_t)(i % lane->opt.engine->info.vocab_size), i,
-                                              0, i + 1 == count };
-        us = now();
+    for (uint32_t i = 0; i < count; i++)
+        probe[i] = (struct engine_token){ (int32_t)(i % lane->opt.engine->info.vocab_size), i, 0,
+                                          i + 1 == count };
+    for (int round = 0; round < PROBE_ROUNDS; round++) { /* the best: others may be busy now */
+        uint64_t us = now();
         TRY(lane->engine->ops->decode(lane->engine, probe, count, err));
         us = now() - us;
+        best_us = us < best_us ? us : best_us;
         lane->engine->ops->seq_cut(lane->engine, 0, 0);
     }
-    out->alone = chunk_for(us / count, ALONE_US, lane->opt.chunk);
-    out->beside = chunk_for(us / count, BESIDE_US, lane->opt.chunk);
+    out->alone = chunk_for(best_us / count, ALONE_US, lane->opt.chunk);
+    out->beside = chunk_for(best_us / count, BESIDE_US, lane->opt.chunk);
 out:
     return rc;
 }

@@ -6,9 +6,6 @@
  * tokenised in pieces: the template's with control tokens, the replaced texts
  * without.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* memmem */
-#endif
 #include "model/prompt.h"
 
 #include "base/val_text.h"

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-enum { DRAWS = 20000, SMALL = 8, LARGE = 5000 };
+enum { DRAWS = 20000, SMALL = 8, LARGE = 2000 };
 
 static const float small[SMALL] = { 1.0f, 0.5f, 0.0f, -0.5f, 2.0f, -1.0f, 1.5f, -3.0f };
 
@@ -182,13 +182,13 @@ static void top_p_is_right_for_large_vocabularies(void **state)
         uint32_t distinct = 0;
         static bool is_seen[LARGE];
         memset(is_seen, 0, sizeof is_seen);
-        for (int i = 0; i < 3000; i++) {
+        for (int i = 0; i < 1500; i++) {
             int32_t id = sampler_pick(s, logits, LARGE);
             assert_true(is_kept[id]);
             distinct += !is_seen[id];
             is_seen[id] = true;
         }
-        assert_true(distinct > kept / 4);
+        assert_true(distinct > kept / 8);
         sampler_free(s);
     }
 }
