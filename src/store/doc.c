@@ -118,7 +118,9 @@ enum errc doc_get(struct txn *t, const struct collection *c, struct slice key, s
                   struct val *out, struct error *err)
 {
     struct row row;
+    txn_guard_read(t, c);
     enum errc rc = row_find(t, c, key, arena, &row, err);
+    txn_scratch_reset(t);
     if (rc == ERR_NOT_FOUND)
         return fail_missing(err, c, key);
     if (rc == OK)
@@ -129,6 +131,7 @@ enum errc doc_get(struct txn *t, const struct collection *c, struct slice key, s
 enum errc doc_count(struct txn *t, const struct collection *c, uint64_t *out, struct error *err)
 {
     int64_t count;
+    txn_guard_read(t, c);
     enum errc rc = txn_count(t, c->object_id, &count, err);
     if (rc == OK)
         *out = count > 0 ? (uint64_t)count : 0;
@@ -232,6 +235,7 @@ static enum errc begin_write(struct txn *t, const struct collection *c, const st
                              struct error *err)
 {
     txn_guard(t, c);
+    t->must_sync |= c->wait_for_sync;
     if (doc && val_type(*doc) != VAL_OBJECT)
         return fail_num(err, 1227, "invalid document type: a document must be an object, not %s",
                         val_type_name(val_type(*doc)));
@@ -320,6 +324,7 @@ enum errc doc_iter_new(struct doc_iter **out, struct txn *t, const struct collec
 {
     struct buf from, to;
     struct txn_iter *it = NULL;
+    txn_guard_read(t, c);
     buf_init(&from, 0);
     buf_init(&to, 0);
     key_add_u64(&from, c->object_id);

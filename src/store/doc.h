@@ -69,6 +69,9 @@ void doc_iter_free(struct doc_iter *it);
 bool doc_split_id(struct slice id, struct slice *collection, struct slice *key);
 bool doc_key_is_legal(struct slice key);
 
+/* Milliseconds since 1970 and the count within them; false when it is not a _rev. */
+bool doc_decode_rev(struct slice rev, uint64_t *ms, uint32_t *count);
+
 /* Where a document lives; a pure function of the shard keys (_key, the prefix of prefix:rest, _from). */
 uint16_t doc_slot(const struct collection *c, struct slice key, struct slice from);
 

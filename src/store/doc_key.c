@@ -34,6 +34,16 @@ bool doc_split_id(struct slice id, struct slice *collection, struct slice *key)
     return true;
 }
 
+bool doc_decode_rev(struct slice rev, uint64_t *ms, uint32_t *count)
+{
+    uint64_t v;
+    if (!rev_decode(rev, &v))
+        return false;
+    *ms = v >> 22;
+    *count = (uint32_t)(v >> 10) & 0xfff;
+    return true;
+}
+
 uint16_t doc_slot(const struct collection *c, struct slice key, struct slice from)
 {
     struct slice collection, place = key;

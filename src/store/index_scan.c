@@ -117,6 +117,7 @@ enum errc index_scan(struct index_iter **out, struct txn *t, const struct collec
     *out = NULL;
     if (rc != OK)
         return rc;
+    txn_guard_read(t, c);
     buf_init(&from, 0);
     buf_init(&to, 0);
     make_bounds(t, index, range, &from, &to);
@@ -169,6 +170,7 @@ enum errc index_scan_edges(struct index_iter **out, struct txn *t, const struct 
     *out = NULL;
     if (c->type != COLLECTION_EDGE || c->index_count < 2)
         return fail_num(err, 1218, "'%.*s' is not an edge collection", SLICE_ARG(c->name));
+    txn_guard_read(t, c);
     struct index_iter *x = mem_zalloc(sizeof *x);
     x->txn = t;
     x->index = &c->indexes[1];

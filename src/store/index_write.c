@@ -260,6 +260,7 @@ static enum errc delete_entry(struct txn *t, const struct index_def *index,
 {
     struct slice there = { NULL, 0 };
     if (index->is_unique && !index->is_ready) {
+        txn_watch(t, KV_INDEX, e->key); /* the builder may put it after our view */
         enum errc rc = txn_get(t, KV_INDEX, e->key, txn_scratch(t), &there, err);
         if (rc == ERR_NOT_FOUND || (rc == OK && !slice_eq(there, e->value)))
             return OK;

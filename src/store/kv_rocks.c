@@ -81,7 +81,7 @@ static enum errc fail_with(struct error *err, char *message, const char *what)
 
 static enum errc fail_open(struct error *err, char *message, const char *path)
 {
-    if (strstr(message, "lock")) {
+    if (strstr(message, "While lock file") || strstr(message, "lock hold by")) {
         rocksdb_free(message);
         return fail(err, ERR_BUSY, "the store in %s is in use by another process", path);
     }

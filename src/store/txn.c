@@ -208,6 +208,12 @@ void txn_guard(struct txn *t, const struct collection *c)
     buf_release(&key);
 }
 
+void txn_guard_read(struct txn *t, const struct collection *c)
+{
+    if (is_serializable(t))
+        txn_guard(t, c);
+}
+
 enum errc txn_break_guard(struct txn *t, uint64_t collection_id, struct error *err)
 {
     struct buf key;
@@ -291,7 +297,7 @@ static void request_init(struct txn *t, struct commit_request *r)
     *r = (struct commit_request){ .reads = t->reads,
                                   .position = t->view->position,
                                   .catalog = t->catalog,
-                                  .no_sync = t->options.no_sync };
+                                  .no_sync = t->options.no_sync && !t->must_sync };
     kv_batch_init(&r->batch);
     buf_init(&r->conflict, 0);
     fold_counters(t);

@@ -25,7 +25,7 @@ struct txn {
     struct val_builder *builder; /* owned; made when first used */
     struct arena *scratch;       /* owned; of one document's write */
     struct arena_mark scratch_start;
-    bool is_removal, is_over;
+    bool is_removal, is_over, must_sync;
     uint64_t commit_seq;
 };
 
@@ -39,6 +39,8 @@ void txn_note_increment(struct txn *t, uint64_t collection_id, int64_t value);
  * the collection (txn_break_guard) refuses writers that began before it.
  */
 void txn_guard(struct txn *t, const struct collection *c);
+/* The same for a reader, where reads count. */
+void txn_guard_read(struct txn *t, const struct collection *c);
 MUST_CHECK enum errc txn_break_guard(struct txn *t, uint64_t collection_id, struct error *err);
 
 /* The commit fails if somebody wrote this key since the view, in any isolation. */

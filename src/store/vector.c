@@ -194,6 +194,7 @@ enum errc vector_search(struct txn *t, const struct collection *c, const struct 
         .index = index, .filter = filter, .filter_ctx = ctx, .arena = arena, .heap = hits, .k = k
     };
     *count = 0;
+    txn_guard_read(t, c);
     if (index->kind != INDEX_VECTOR || !index->is_ready)
         return fail_num(err, 1554, "index '%.*s' of '%.*s' cannot be searched by vector",
                         SLICE_ARG(index->name), SLICE_ARG(c->name));

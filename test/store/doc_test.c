@@ -51,6 +51,11 @@ static void a_document_comes_back_with_its_system_attributes(void **out)
     assert_true(slice_is(change.id, "c/k"));
     assert_true(val_is_null(change.old_doc));
     assert_int_equal(change.old_rev.len, 0);
+    uint64_t ms;
+    uint32_t count;
+    assert_true(doc_decode_rev(change.rev, &ms, &count));
+    assert_in_range(env_wall_us(env_system()) / 1000 - ms, 0, 5000);
+    assert_false(doc_decode_rev(slice_str("x y"), &ms, &count));
     OK_OR_FAIL(doc_get(t, in(f, t, "c"), slice_str("k"), f->arena, &got, &f->err), &f->err);
     assert_string_equal(body(f, got), "{\"_key\":\"k\",\"a\":1,\"b\":[1.5]}");
     assert_true(slice_is(val_name_at(got, 0), "_key"));

@@ -360,6 +360,41 @@ static void a_failed_build_leaves_no_index(void **out)
     must_put(f, "c", "{\"_key\":\"3\",\"a\":1}");
 }
 
+/* As many entries as documents, and each document stands under its value, once. */
+static void index_must_agree(struct fixture *f, uint64_t index, const char *field)
+{
+    struct txn *t = begin(f, ISOLATION_SNAPSHOT);
+    const struct collection *c = in(f, t, "c");
+    const struct index_def *x = collection_index(c, index);
+    struct index_iter *it = NULL;
+    struct doc_iter *docs = NULL;
+    struct slice key;
+    struct val doc;
+    uint64_t entries = 0, documents = 0, counted;
+    OK_OR_FAIL(index_scan(&it, t, c, x, &(struct index_range){ 0 }, &f->err), &f->err);
+    while (index_iter_next(it, &key))
+        entries++;
+    OK_OR_FAIL(index_iter_check(it, &f->err), &f->err);
+    index_iter_free(it);
+    OK_OR_FAIL(doc_iter_new(&docs, t, c, &f->err), &f->err);
+    while (doc_iter_next(docs, &doc)) {
+        struct val value = val_get(doc, slice_str(field));
+        struct index_range range = { .equal = &value, .equal_count = 1 };
+        int found = 0;
+        documents++;
+        OK_OR_FAIL(index_scan(&it, t, c, x, &range, &f->err), &f->err);
+        while (index_iter_next(it, &key))
+            found += slice_eq(key, val_string(val_get(doc, slice_str("_key"))));
+        index_iter_free(it);
+        assert_int_equal(found, 1);
+    }
+    doc_iter_free(docs);
+    OK_OR_FAIL(doc_count(t, c, &counted, &f->err), &f->err);
+    assert_int_equal(entries, documents);
+    assert_int_equal(counted, documents);
+    txn_end(t);
+}
+
 /* Writers change everything while the index is built; afterwards it must agree. */
 enum { WRITERS = 3, BUILD_DOCS = 3000 };
 
@@ -407,8 +442,8 @@ static void a_build_loses_no_concurrent_write(void **out)
     struct txn *t = begin(f, ISOLATION_SNAPSHOT);
     struct doc_change change;
     for (int i = 0; i < BUILD_DOCS; i++) {
-        char text[40];
-        snprintf(text, sizeof text, "{\"_key\":\"%d\",\"a\":%d}", i, i % 100);
+        char text[64];
+        snprintf(text, sizeof text, "{\"_key\":\"%d\",\"a\":%d,\"b\":%d}", i, i % 100, i);
         OK_OR_FAIL(doc_insert(t, in(f, t, "c"), json(f, text), NULL, f->arena, &change, &f->err),
                    &f->err);
     }
@@ -421,40 +456,65 @@ static void a_build_loses_no_concurrent_write(void **out)
         writers[i] = (struct writer){ f, i, &stop };
         assert_int_equal(pthread_create(&threads[i], NULL, write_on, &writers[i]), 0);
     }
-    uint64_t x = make_index(f, id, "{\"type\":\"persistent\",\"fields\":[\"a\"]}");
+    uint64_t plain = make_index(f, id, "{\"type\":\"persistent\",\"fields\":[\"a\"]}");
+    uint64_t unique =
+        make_index(f, id, "{\"type\":\"persistent\",\"fields\":[\"b\"],\"unique\":true}");
     stop = true;
     for (int i = 0; i < WRITERS; i++) {
         void *bad;
         pthread_join(threads[i], &bad);
         assert_null(bad);
     }
-    t = begin(f, ISOLATION_SNAPSHOT);
-    const struct collection *c = in(f, t, "c");
-    struct index_iter *it = NULL;
-    struct slice key;
-    uint64_t entries = 0, documents;
-    OK_OR_FAIL(index_scan(&it, t, c, collection_index(c, x), &(struct index_range){ 0 }, &f->err),
-               &f->err);
-    while (index_iter_next(it, &key)) {
-        struct val doc;
-        OK_OR_FAIL(doc_get(t, c, key, f->arena, &doc, &f->err), &f->err);
-        struct val value = val_get(doc, slice_str("a"));
-        struct index_range one = { .equal = &value, .equal_count = 1 };
-        struct index_iter *again = NULL;
-        struct slice other;
-        bool is_found = false;
-        if (entries++ % 50 == 0) { /* the entry stands under the document's value */
-            OK_OR_FAIL(index_scan(&again, t, c, collection_index(c, x), &one, &f->err), &f->err);
-            while (!is_found && index_iter_next(again, &other))
-                is_found = slice_eq(other, key);
-            index_iter_free(again);
-            assert_true(is_found);
+    index_must_agree(f, plain, "a");
+    index_must_agree(f, unique, "b");
+}
+
+/* Documents change at random, also by statements that fail and marks that are undone. */
+static void random_changes_keep_every_index_exact(void **out)
+{
+    struct fixture *f = *out;
+    uint64_t id = make_collection(f, "c", COLLECTION_DOCUMENT), seed = 11;
+    uint64_t plain = make_index(f, id, "{\"type\":\"persistent\",\"fields\":[\"a\"]}");
+    uint64_t unique = make_index(f, id,
+                                 "{\"type\":\"persistent\",\"fields\":[\"b\"],"
+                                 "\"unique\":true}");
+    int clashes = 0;
+    for (int round = 0; round < 60; round++) {
+        struct txn *t = begin(f, ISOLATION_SNAPSHOT);
+        size_t mark = 0;
+        for (int step = 0; step < 20; step++) {
+            struct doc_change change;
+            char key[16], text[64];
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            unsigned r = (unsigned)(seed >> 33);
+            snprintf(key, sizeof key, "%u", r % 40);
+            snprintf(text, sizeof text, "{\"_key\":\"%u\",\"a\":%u,\"b\":%u}", r % 40, r / 40 % 5,
+                     r / 200 % 60);
+            const struct collection *c = in(f, t, "c");
+            enum errc rc = OK;
+            if (r / 12000 % 4 == 0)
+                rc = doc_remove(t, c, slice_str(key), NULL, f->arena, &change, &f->err);
+            else if (r / 12000 % 4 == 1)
+                rc = doc_insert(t, c, json(f, text),
+                                &(struct doc_options){ .overwrite = OVERWRITE_REPLACE }, f->arena,
+                                &change, &f->err);
+            else
+                rc = doc_update(t, c, slice_str(key), json(f, text), NULL, f->arena, &change,
+                                &f->err);
+            assert_true(rc == OK || rc == ERR_NOT_FOUND || rc == ERR_EXISTS);
+            clashes += rc == ERR_EXISTS;
+            if (step == 9)
+                mark = txn_mark(t);
         }
+        if (round % 3 == 0)
+            txn_rewind(t, mark);
+        if (round % 5 != 0)
+            OK_OR_FAIL(txn_commit(t, &f->err), &f->err);
+        txn_end(t);
     }
-    index_iter_free(it);
-    OK_OR_FAIL(doc_count(t, c, &documents, &f->err), &f->err);
-    assert_int_equal(entries, documents);
-    txn_end(t);
+    assert_true(clashes > 10 && count_of(f, "c") > 5);
+    index_must_agree(f, plain, "a");
+    index_must_agree(f, unique, "b");
 }
 
 static void an_unfinished_or_outdated_index_is_built_again_at_open(void **out)
@@ -639,6 +699,7 @@ int main(void)
         TEST(an_equal_index_is_found_again),
         TEST(a_failed_build_leaves_no_index),
         TEST(a_build_loses_no_concurrent_write),
+        TEST(random_changes_keep_every_index_exact),
         cmocka_unit_test(an_unfinished_or_outdated_index_is_built_again_at_open),
         cmocka_unit_test(kernels_agree_with_a_plain_loop),
         TEST(the_nearest_are_found_in_every_metric),

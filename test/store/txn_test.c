@@ -170,6 +170,24 @@ static void only_the_walked_part_of_a_range_counts(void **out)
     txn_end(t);
 }
 
+/* A reader of a truncated collection may not commit behind the truncation. */
+static void a_serializable_reader_notices_a_truncation(void **out)
+{
+    struct fixture *f = *out;
+    must_put(f, "c", "{\"_key\":\"a\",\"n\":1}");
+    make_collection(f, "d", COLLECTION_DOCUMENT);
+    for (int i = ISOLATION_SNAPSHOT; i <= ISOLATION_SERIALIZABLE; i++) {
+        struct doc_change change;
+        struct txn *t = begin(f, (enum isolation)i);
+        (void)walk(f, t, 100);
+        OK_OR_FAIL(doc_insert(t, in(f, t, "d"), json(f, "{}"), NULL, f->arena, &change, &f->err),
+                   &f->err);
+        OK_OR_FAIL(store_truncate_collection(f->store, in(f, t, "c")->id, &f->err), &f->err);
+        assert_int_equal(txn_commit(t, &f->err), i == ISOLATION_SNAPSHOT ? OK : ERR_CONFLICT);
+        txn_end(t);
+    }
+}
+
 static void read_only_transactions_never_fail_and_never_write(void **out)
 {
     struct fixture *f = *out;
@@ -493,6 +511,7 @@ int main(void)
         TEST(write_skew_needs_serializable),
         TEST(phantoms_are_refused_where_a_scan_went),
         TEST(only_the_walked_part_of_a_range_counts),
+        TEST(a_serializable_reader_notices_a_truncation),
         TEST(read_only_transactions_never_fail_and_never_write),
         TEST(a_transaction_has_a_size_limit),
         TEST(a_transaction_older_than_the_window_is_told_so),
