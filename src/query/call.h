@@ -28,6 +28,7 @@ struct call_batch {
     const atomic_bool *cancel; /* the filler watches it and still calls done */
     uint64_t deadline_ms;      /* from start; 0 = none */
     void (*done)(struct call_batch *b); /* exactly once, any thread, also from within start */
+    void *owner;               /* the query's */
     void *filler;              /* the filler's own */
 };
 

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * INFER, EMBED: a batch of rows becomes a batch of calls. The operator answers
+ * WAIT until all of them are in.
+ */
+#include "query/exec.h"
+
+struct call {
+    struct batch *in;
+    size_t from, count; /* rows of the running calls */
+    struct call_batch *batch;
+};
+
+static const struct batch_call *find(const struct exec *x, struct slice name)
+{
+    for (size_t i = 0; x->calls && x->calls[i]; i++)
+        if (slice_is(name, x->calls[i]->name))
+            return x->calls[i];
+    return NULL;
+}
+
+static void batch_free(struct call *s)
+{
+    if (!s->batch)
+        return;
+    for (size_t i = 0; i < s->batch->count; i++)
+        buf_release(&s->batch->rows[i].result);
+    s->batch = NULL;
+}
+
+static void call_reset(struct op *op)
+{
+    batch_free(op->state);
+}
+
+static enum errc start(struct op *op, struct call *s, const struct batch_call *call,
+                       struct error *err)
+{
+    struct exec *x = op->x;
+    struct call_batch *b = ARENA_NEW(x->arena, struct call_batch);
+    size_t left = s->in->rows - s->from;
+
+    s->count = call->max_rows && call->max_rows < left ? call->max_rows : left;
+    b->rows = arena_zalloc(x->arena, s->count * sizeof *b->rows);
+    b->count = s->count;
+    b->cancel = x->cancel;
+    b->done = x->call_done;
+    b->owner = x->query;
+    if (x->deadline_us) {
+        uint64_t now = env_mono_us(x->env.env);
+        b->deadline_ms = x->deadline_us > now ? (x->deadline_us - now) / 1000 + 1 : 1;
+    }
+    for (size_t i = 0; i < s->count; i++) {
+        struct val *row = s->in->cells + (s->from + i) * x->plan->reg_count;
+        for (uint32_t k = 0; k < op->n->expr_count && k < CALL_ARGS_MAX; k++) {
+            enum errc rc = exec_keep(x, op->n->exprs[k], row, &b->rows[i].args[k], err);
+            if (rc != OK)
+                return rc;
+        }
+    }
+    x->stats->calls += s->count;
+    s->batch = b;
+    x->running = b;
+    enum errc rc = call->start(call, b, err);
+    if (rc != OK) {
+        x->running = NULL;
+        batch_free(s);
+    }
+    return rc;
+}
+
+/* Results of the finished calls go to their rows. */
+static enum errc take(struct op *op, struct call *s, struct error *err)
+{
+    struct exec *x = op->x;
+    enum errc rc = OK;
+
+    for (size_t i = 0; rc == OK && i < s->count; i++) {
+        struct call_row *r = &s->batch->rows[i];
+        struct val *row = s->in->cells + (s->from + i) * x->plan->reg_count;
+        if (r->err.code != OK) {
+            *err = r->err;
+            rc = r->err.code;
+        } else {
+            struct val v = { r->result.len ? (const uint8_t *)r->result.ptr : NULL };
+            row[op->n->reg] = val_copy(x->arena, v);
+        }
+    }
+    batch_free(s);
+    s->from += s->count;
+    return rc;
+}
+
+static enum errc call_next(struct op *op, struct batch **out, enum exec_status *status,
+                           struct error *err)
+{
+    struct call *s = op->state;
+    const struct batch_call *call = find(op->x, op->n->call);
+    enum errc rc = OK;
+
+    if (!call)
+        return fail_num(err, 9, "not implemented: %.*s on this node", SLICE_ARG(op->n->call));
+    for (;;) {
+        if (s->batch) { /* the query runs again only when the call has answered */
+            rc = take(op, s, err);
+            if (rc == OK)
+                rc = exec_poll(op->x, err);
+            if (rc != OK)
+                return rc;
+        }
+        if (s->in && s->from == s->in->rows) {
+            *out = s->in;
+            s->in = NULL;
+            *status = EXEC_ROWS;
+            return OK;
+        }
+        if (!s->in) {
+            rc = op_next(op->input, &s->in, status, err);
+            if (rc != OK || *status != EXEC_ROWS) {
+                s->in = NULL;
+                return rc;
+            }
+            s->from = 0;
+            continue;
+        }
+        rc = start(op, s, call, err);
+        *status = EXEC_WAIT;
+        return rc;
+    }
+}
+
+const struct op_kind op_call = { call_next, call_reset, sizeof(struct call) };

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading collections. A stored document is tested where it lies; only
+ * survivors are copied.
+ */
+#include "query/exec.h"
+
+enum { POLL_ROWS = 256 };
+
+/* A source of documents for one input row. */
+struct scan {
+    struct val *row;           /* input row; NULL = take the next one */
+    struct doc_iter *docs;
+    struct index_iter *keys;
+    struct val list;           /* NODE_PRIMARY */
+    size_t at, count;
+    struct vector_hit *hits;
+    unsigned since_poll;
+};
+
+static void scan_close(struct op *op)
+{
+    struct scan *s = op->state;
+
+    doc_iter_free(s->docs);
+    index_iter_free(s->keys);
+    s->docs = NULL;
+    s->keys = NULL;
+}
+
+static enum errc gone(const struct node *n, struct error *err)
+{
+    return fail_num(err, 1203, "collection %llu does not exist any more",
+                    (unsigned long long)n->collection);
+}
+
+/* Tests doc with the row's registers; a survivor becomes a row of out. */
+static enum errc offer(struct op *op, struct scan *s, struct val doc, struct error *err)
+{
+    struct val *row = op_push(op, s->row);
+    bool passes;
+
+    row[op->n->reg] = doc;
+    enum errc rc = exec_test(op->x, op->n->filters, op->n->filter_count, row, &passes, err);
+    if (rc == OK && passes)
+        row[op->n->reg] = val_copy(op->x->arena, doc);
+    if (rc == OK && !passes) {
+        op->out.rows--;
+        op->x->stats->filtered++;
+    }
+    if (rc == OK && ++s->since_poll >= POLL_ROWS) {
+        s->since_poll = 0;
+        rc = exec_poll(op->x, err);
+    }
+    return rc;
+}
+
+/* Fetches by key; a key that is not there is skipped. */
+static enum errc offer_key(struct op *op, struct scan *s, const struct collection *c,
+                           struct slice key, struct error *err)
+{
+    struct exec *x = op->x;
+    struct arena_mark mark = arena_mark(x->scratch);
+    struct val doc;
+    enum errc rc = doc_get(x->txn, c, key, x->scratch, &doc, err);
+
+    x->stats->document_lookups++;
+    if (rc == OK)
+        rc = offer(op, s, doc, err);
+    else if (rc == ERR_NOT_FOUND)
+        rc = OK;
+    arena_rewind(x->scratch, mark);
+    return rc;
+}
+
+struct source {
+    enum errc (*open)(struct op *op, struct scan *s, const struct collection *c, struct error *err);
+    /* One document or key; *has false at the end. */
+    enum errc (*step)(struct op *op, struct scan *s, const struct collection *c, bool *has,
+                      struct error *err);
+};
+
+static enum errc scan_next(struct op *op, const struct source *src, struct batch **out,
+                           enum exec_status *status, struct error *err)
+{
+    struct scan *s = op->state;
+    const struct collection *c = exec_collection(op->x, op->n);
+    enum errc rc = OK;
+    bool has;
+
+    if (!c)
+        return gone(op->n, err);
+    op->out.rows = 0;
+    *out = &op->out;
+    while (op->out.rows < LIMIT_ROWS_PER_BATCH) {
+        if (!s->row) {
+            rc = op_input_row(op, &s->row, status, err);
+            if (rc == OK && *status != EXEC_ROWS) {
+                s->row = NULL;
+                break;
+            }
+            if (rc == OK)
+                rc = src->open(op, s, c, err);
+        }
+        if (rc == OK)
+            rc = src->step(op, s, c, &has, err);
+        if (rc != OK)
+            return rc;
+        if (!has) {
+            scan_close(op);
+            s->row = NULL;
+        }
+    }
+    if (op->out.rows)
+        *status = EXEC_ROWS;
+    return OK;
+}
+
+/* ---- all documents ---- */
+
+static enum errc all_open(struct op *op, struct scan *s, const struct collection *c,
+                          struct error *err)
+{
+    return doc_iter_new(&s->docs, op->x->txn, c, err);
+}
+
+static enum errc all_step(struct op *op, struct scan *s, const struct collection *c, bool *has,
+                          struct error *err)
+{
+    struct val doc;
+
+    (void)c;
+    *has = doc_iter_next(s->docs, &doc);
+    if (!*has)
+        return doc_iter_check(s->docs, err);
+    op->x->stats->scanned_full++;
+    return offer(op, s, doc, err);
+}
+
+static enum errc all_next(struct op *op, struct batch **out, enum exec_status *status,
+                          struct error *err)
+{
+    static const struct source all = { all_open, all_step };
+
+    return scan_next(op, &all, out, status, err);
+}
+
+const struct op_kind op_enum_collection = { all_next, scan_close, sizeof(struct scan) };
+
+/* ---- a persistent index ---- */
+
+static enum errc index_open(struct op *op, struct scan *s, const struct collection *c,
+                            struct error *err)
+{
+    struct exec *x = op->x;
+    const struct node *n = op->n;
+    const struct index_def *index = collection_index(c, n->index);
+    struct arena_mark mark = arena_mark(x->scratch);
+    struct val equal[LIMIT_INDEX_FIELDS];
+    struct index_range range = { .equal = equal, .equal_count = n->expr_count,
+                                 .lower_included = n->lower_included,
+                                 .upper_included = n->upper_included };
+    enum errc rc = OK;
+
+    if (!index || n->expr_count > index->field_count)
+        return fail_num(err, 1212, "index %llu does not exist any more",
+                        (unsigned long long)n->index);
+    for (uint32_t i = 0; i < n->expr_count; i++)
+        TRY(expr_eval(n->exprs[i], s->row, x->scratch, &x->env, &equal[i], err));
+    if (n->lower)
+        TRY(expr_eval(n->lower, s->row, x->scratch, &x->env, &range.lower, err));
+    if (n->upper)
+        TRY(expr_eval(n->upper, s->row, x->scratch, &x->env, &range.upper, err));
+    TRY(index_scan(&s->keys, x->txn, c, index, &range, err));
+out:
+    arena_rewind(x->scratch, mark);
+    return rc;
+}
+
+static enum errc index_step(struct op *op, struct scan *s, const struct collection *c, bool *has,
+                            struct error *err)
+{
+    struct slice key;
+
+    *has = index_iter_next(s->keys, &key);
+    if (!*has)
+        return index_iter_check(s->keys, err);
+    op->x->stats->scanned_index++;
+    return offer_key(op, s, c, key, err);
+}
+
+static enum errc index_next(struct op *op, struct batch **out, enum exec_status *status,
+                            struct error *err)
+{
+    static const struct source by_index = { index_open, index_step };
+
+    return scan_next(op, &by_index, out, status, err);
+}
+
+const struct op_kind op_index = { index_next, scan_close, sizeof(struct scan) };
+
+/* ---- by key ---- */
+
+static enum errc primary_open(struct op *op, struct scan *s, const struct collection *c,
+                              struct error *err)
+{
+    (void)c;
+    s->at = 0;
+    enum errc rc = exec_keep(op->x, op->n->exprs[0], s->row, &s->list, err);
+    s->count = val_type(s->list) == VAL_ARRAY ? val_count(s->list) : 1;
+    return rc;
+}
+
+/* The same key twice in a list is one document. */
+static bool seen_before(const struct scan *s, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (val_equal(val_at(s->list, i), val_at(s->list, at)))
+            return true;
+    return false;
+}
+
+static enum errc primary_step(struct op *op, struct scan *s, const struct collection *c, bool *has,
+                              struct error *err)
+{
+    struct slice name, key;
+
+    *has = s->at < s->count;
+    if (!*has)
+        return OK;
+    bool is_list = val_type(s->list) == VAL_ARRAY;
+    struct val v = is_list ? val_at(s->list, s->at) : s->list;
+    bool is_again = is_list && seen_before(s, s->at);
+    s->at++;
+    if (val_type(v) != VAL_STRING || is_again)
+        return OK;
+    if (!doc_split_id(val_string(v), &name, &key)) {
+        key = val_string(v);
+    } else if (!slice_eq(name, c->name)) {
+        return OK;
+    }
+    op->x->stats->scanned_index++;
+    return offer_key(op, s, c, key, err);
+}
+
+static enum errc primary_next(struct op *op, struct batch **out, enum exec_status *status,
+                              struct error *err)
+{
+    static const struct source by_key = { primary_open, primary_step };
+
+    return scan_next(op, &by_key, out, status, err);
+}
+
+const struct op_kind op_primary = { primary_next, scan_close, sizeof(struct scan) };
+
+/* ---- nearest vectors ---- */
+
+struct near_filter {
+    struct op *op;
+    struct scan *s;
+    const struct collection *c;
+    enum errc rc;
+    struct error *err;
+};
+
+/* Called per candidate: the conditions of the query decide before the k are chosen. */
+static bool near_passes(void *ctx, struct slice key)
+{
+    struct near_filter *f = ctx;
+    struct exec *x = f->op->x;
+    struct arena_mark mark = arena_mark(x->scratch);
+    struct val doc;
+    bool passes = false;
+
+    if (f->rc != OK)
+        return false;
+    f->rc = doc_get(x->txn, f->c, key, x->scratch, &doc, f->err);
+    if (f->rc == OK) {
+        struct val before = f->s->row[f->op->n->reg];
+        f->s->row[f->op->n->reg] = doc;
+        f->rc = exec_test(x, f->op->n->filters, f->op->n->filter_count, f->s->row, &passes, f->err);
+        f->s->row[f->op->n->reg] = before;
+    }
+    arena_rewind(x->scratch, mark);
+    if (f->rc == OK && ++f->s->since_poll % POLL_ROWS == 0)
+        f->rc = exec_poll(x, f->err);
+    x->stats->filtered += f->rc == OK && !passes;
+    return passes;
+}
+
+static enum errc vector_open(struct op *op, struct scan *s, const struct collection *c,
+                             struct error *err)
+{
+    struct exec *x = op->x;
+    const struct index_def *index = collection_index(c, op->n->index);
+    struct near_filter filter = { op, s, c, OK, err };
+    struct val query;
+    void *hits;
+    float *floats;
+    enum errc rc = OK;
+
+    if (!index)
+        return fail_num(err, 1554, "failed vector search: the index does not exist any more");
+    TRY(exec_keep(x, op->n->exprs[0], s->row, &query, err));
+    floats = arena_alloc(x->arena, (index->dimension + 1) * sizeof *floats);
+    if (val_floats(query, floats, index->dimension) != (long)index->dimension)
+        return fail_num(err, 1554, "failed vector search: the query must be an array of %u numbers",
+                        index->dimension);
+    TRY(arena_try(x->arena, ((size_t)op->n->limit + 1) * sizeof *s->hits, &hits, err));
+    s->hits = hits;
+    s->at = 0;
+    s->count = 0;
+    if (!op->n->limit)
+        return OK;
+    TRY(vector_search(x->txn, c, index, floats, index->dimension, (size_t)op->n->limit,
+                      op->n->filter_count ? near_passes : NULL, &filter, x->arena, s->hits,
+                      &s->count, err));
+    rc = filter.rc;
+    x->stats->scanned_index += s->count;
+out:
+    return rc;
+}
+
+static enum errc vector_step(struct op *op, struct scan *s, const struct collection *c, bool *has,
+                             struct error *err)
+{
+    struct exec *x = op->x;
+    struct val doc;
+
+    *has = s->at < s->count;
+    if (!*has)
+        return OK;
+    const struct vector_hit *hit = &s->hits[s->at++];
+    enum errc rc = doc_get(x->txn, c, hit->key, x->arena, &doc, err);
+    if (rc != OK)
+        return rc;
+    x->stats->document_lookups++;
+    struct val *row = op_push(op, s->row);
+    row[op->n->reg] = doc;
+    row[op->n->reg2] = val_new_double(x->arena, hit->score);
+    return OK;
+}
+
+static enum errc vector_next(struct op *op, struct batch **out, enum exec_status *status,
+                             struct error *err)
+{
+    static const struct source by_vector = { vector_open, vector_step };
+
+    return scan_next(op, &by_vector, out, status, err);
+}
+
+const struct op_kind op_vector = { vector_next, scan_close, sizeof(struct scan) };

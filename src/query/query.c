@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A query owns its arena, its transaction and its operators. A conflict with
+ * another writer is tried again inside, as long as no model was asked: nobody
+ * has seen anything of the first try.
+ *
+ * Waiting: is_waiting is set under the lock only when the running call has not
+ * answered yet, so its answer either finds the flag and wakes the owner, or
+ * came before and the query goes on by itself.
+ */
+#include "query/query.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "query/exec.h"
+#include "query/query_private.h"
+#include <pthread.h>
+#include <stdio.h>
+
+enum { TRIES_MAX = 5, WARNINGS_MAX = 10, LIMIT_QUERY_TEXT = 16 * MIB };
+
+struct query {
+    const struct query_env *env;
+    struct query_options opt;
+    struct arena *text_arena; /* text, tree, bind values: survive a new try */
+    struct slice text;
+    struct val bind;
+    struct ast *ast;
+    struct arena *arena, *scratch;
+    struct plan *plan;
+    struct exec exec;
+    struct txn *own_txn;
+    struct row_list rows;
+    struct query_stats stats;
+    struct query_warning *warnings;
+    size_t warning_count, warning_max;
+    uint64_t started_us;
+    unsigned tries;
+    bool is_done;
+    pthread_mutex_t lock;
+    bool has_answered, is_waiting;
+};
+
+static struct metric queries = METRIC_COUNTER("themis_queries_total", "Queries run.");
+static struct metric query_seconds =
+    METRIC_HISTOGRAM("themis_query_duration_seconds", "From the first run to the last row.");
+
+/* ---- warnings ---- */
+
+static void add_warning(void *ctx, int num, const char *text)
+{
+    struct query *q = ctx;
+
+    if (q->warning_count == q->warning_max)
+        return;
+    struct slice copy = arena_copy(q->text_arena, slice_str(text));
+    q->warnings[q->warning_count++] = (struct query_warning){ num, copy.ptr };
+}
+
+/* ---- waiting ---- */
+
+static void call_done(struct call_batch *b)
+{
+    struct query *q = b->owner;
+    void (*wake)(void *ctx) = NULL;
+    void *ctx = NULL;
+
+    pthread_mutex_lock(&q->lock);
+    q->has_answered = true;
+    if (q->is_waiting) {
+        q->is_waiting = false;
+        wake = q->opt.wake;
+        ctx = q->opt.wake_ctx;
+    }
+    pthread_mutex_unlock(&q->lock);
+    if (wake)
+        wake(ctx);
+}
+
+/* False: the answer is here already. */
+static bool must_wait(struct query *q)
+{
+    pthread_mutex_lock(&q->lock);
+    bool waits = !q->has_answered;
+    q->is_waiting = waits;
+    pthread_mutex_unlock(&q->lock);
+    return waits;
+}
+
+/* ---- planning ---- */
+
+static enum errc begin(struct query *q, struct error *err)
+{
+    struct txn_options opt = { .isolation = q->opt.isolation };
+
+    if (q->opt.txn)
+        return OK;
+    return txn_begin(&q->own_txn, q->env->store, &opt, err);
+}
+
+static struct txn *txn_of(const struct query *q)
+{
+    return q->opt.txn ? q->opt.txn : q->own_txn;
+}
+
+static enum errc make_plan(struct query *q, struct error *err)
+{
+    struct planner_env env = { .txn = txn_of(q),
+                               .db_id = q->opt.db_id,
+                               .calls = q->env->calls,
+                               .collator = store_collator(q->env->store),
+                               .env = q->env->env,
+                               .full_count = q->opt.full_count };
+    enum errc rc = plan_make(q->ast, q->text, q->bind, &env, q->arena, &q->plan, err);
+    struct val encoded;
+    void *copy;
+
+    if (rc != OK || !q->opt.through_codec)
+        return rc;
+    rc = plan_encode(q->plan, q->scratch, &encoded, err);
+    if (rc == OK)
+        rc = val_validate(val_bytes(encoded), &encoded, err);
+    if (rc == OK)
+        rc = arena_try(q->arena, val_size(encoded), &copy, err);
+    if (rc == OK) {
+        memcpy(copy, encoded.at, val_size(encoded));
+        rc = plan_decode((struct val){ copy }, q->arena, &q->plan, err);
+    }
+    return rc;
+}
+
+static void start_exec(struct query *q)
+{
+    struct exec *x = &q->exec;
+
+    *x = (struct exec){
+        .plan = q->plan,
+        .arena = q->arena,
+        .scratch = q->scratch,
+        .txn = txn_of(q),
+        .env = { .txn = txn_of(q),
+                 .db_id = q->opt.db_id,
+                 .collator = store_collator(q->env->store),
+                 .env = q->env->env,
+                 .now_us = env_wall_us(q->env->env),
+                 .warn = add_warning,
+                 .warn_ctx = q },
+        .calls = q->env->calls,
+        .stats = &q->stats,
+        .cancel = q->opt.cancel,
+        .call_done = call_done,
+        .query = q,
+    };
+    exec_init(x);
+}
+
+/* A fresh view, plan and operators. */
+static enum errc prepare(struct query *q, struct error *err)
+{
+    enum errc rc = OK;
+
+    q->arena = arena_new(q->opt.memory_limit);
+    q->scratch = arena_new(0);
+    TRY(begin(q, err));
+    TRY(make_plan(q, err));
+    start_exec(q);
+out:
+    return rc;
+}
+
+static void discard(struct query *q)
+{
+    exec_release(&q->exec);
+    txn_end(q->own_txn);
+    q->own_txn = NULL;
+    arena_free(q->arena);
+    arena_free(q->scratch);
+    q->arena = q->scratch = NULL;
+    q->rows = (struct row_list){ 0 };
+    q->warning_count = 0;
+    q->stats = (struct query_stats){ 0 };
+}
+
+enum errc query_new(struct query **out, const struct query_env *env, struct slice text,
+                    struct val bind, const struct query_options *opt, struct error *err)
+{
+    struct query *q = mem_zalloc(sizeof *q);
+    enum errc rc = OK;
+
+    q->env = env;
+    q->opt = *opt;
+    if (!q->opt.memory_limit)
+        q->opt.memory_limit = GIB;
+    q->warning_max = opt->max_warnings ? opt->max_warnings : WARNINGS_MAX;
+    pthread_mutex_init(&q->lock, NULL);
+    q->text_arena = arena_new(q->opt.memory_limit);
+    q->warnings = arena_alloc(q->text_arena, (q->warning_max + 1) * sizeof *q->warnings);
+    if (text.len > LIMIT_QUERY_TEXT) {
+        rc = fail_num(err, 1524, "the query's text is longer than %d bytes", LIMIT_QUERY_TEXT);
+        goto out;
+    }
+    q->text = arena_copy(q->text_arena, text);
+    q->bind = val_copy(q->text_arena, bind);
+    TRY(aql_parse(q->text, q->text_arena, &q->ast, err));
+    TRY(prepare(q, err));
+    *out = q;
+    q = NULL;
+out:
+    query_free(q);
+    return rc;
+}
+
+void query_free(struct query *q)
+{
+    if (!q)
+        return;
+    pthread_mutex_lock(&q->lock); /* who answered last has left */
+    pthread_mutex_unlock(&q->lock);
+    discard(q);
+    arena_free(q->text_arena);
+    pthread_mutex_destroy(&q->lock);
+    mem_free(q);
+}
+
+/* ---- running ---- */
+
+static void finish(struct query *q)
+{
+    exec_release(&q->exec);
+    q->is_done = true;
+    q->stats.peak_memory = arena_peak(q->arena) + arena_peak(q->text_arena);
+    q->stats.execution_us = env_mono_us(q->env->env) - q->started_us;
+    if (q->own_txn)
+        q->stats.commit_seq = txn_commit_seq(q->own_txn);
+    txn_end(q->own_txn);
+    q->own_txn = NULL;
+    metric_add(&queries, 1);
+    metric_observe_us(&query_seconds, q->stats.execution_us);
+}
+
+static enum errc check_warnings(struct query *q, struct error *err)
+{
+    if (!q->opt.fail_on_warning || !q->warning_count)
+        return OK;
+    return fail_num(err, q->warnings[0].num, "%s (failOnWarning is set)", q->warnings[0].text);
+}
+
+static enum errc run_once(struct query *q, enum query_state *state, struct error *err)
+{
+    enum exec_status status;
+    enum errc rc;
+
+    do {
+        q->has_answered = false;
+        rc = exec_run(&q->exec, &q->rows, &status, err);
+    } while (rc == OK && status == EXEC_WAIT && !must_wait(q));
+    if (rc == OK)
+        rc = arena_check(q->arena, err);
+    if (rc != OK || status == EXEC_WAIT) {
+        *state = QUERY_WAIT;
+        return rc;
+    }
+    *state = QUERY_DONE;
+    rc = check_warnings(q, err);
+    if (rc == OK && q->own_txn)
+        rc = txn_commit(q->own_txn, err);
+    return rc;
+}
+
+enum errc query_run(struct query *q, enum query_state *state, struct error *err)
+{
+    for (;;) {
+        struct error own = { 0 };
+        if (!q->started_us)
+            q->started_us = env_mono_us(q->env->env);
+        q->exec.deadline_us = q->opt.max_runtime_ms ? q->started_us + q->opt.max_runtime_ms * 1000 : 0;
+        enum errc rc = run_once(q, state, &own);
+        if (rc == OK && *state == QUERY_DONE)
+            finish(q);
+        if (rc == OK)
+            return OK;
+        bool may_retry = rc == ERR_CONFLICT && q->own_txn && !q->stats.calls &&
+                         own.http != 412 && ++q->tries < TRIES_MAX;
+        if (may_retry) {
+            discard(q);
+            rc = prepare(q, &own);
+            if (rc == OK)
+                continue;
+        }
+        if (err)
+            *err = own;
+        return rc;
+    }
+}
+
+size_t query_row_count(const struct query *q)
+{
+    return q->rows.count;
+}
+
+struct val query_row(const struct query *q, size_t i)
+{
+    return q->rows.items[i];
+}
+
+const struct query_stats *query_stats(const struct query *q)
+{
+    return &q->stats;
+}
+
+size_t query_warning_count(const struct query *q)
+{
+    return q->warning_count;
+}
+
+const struct query_warning *query_warning(const struct query *q, size_t i)
+{
+    return &q->warnings[i];
+}
+
+bool query_is_write(const struct query *q)
+{
+    return q->plan->is_write;
+}
+
+const struct plan *query_plan(const struct query *q)
+{
+    return q->plan;
+}
+
+struct txn *query_txn(const struct query *q)
+{
+    return txn_of(q);
+}
+
+struct slice query_text(const struct query *q)
+{
+    return q->text;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* query_private -- the inside of a query, for explain. */
+#ifndef QUERY_QUERY_PRIVATE_H
+#define QUERY_QUERY_PRIVATE_H
+
+#include "query/plan.h"
+#include "query/query.h"
+
+const struct plan *query_plan(const struct query *q);
+struct txn *query_txn(const struct query *q);
+struct slice query_text(const struct query *q);
+
+#endif
