@@ -167,42 +167,76 @@ static enum errc check_rev(const struct row *old, struct val doc, const struct d
                 "conflict, _rev values do not match: the document has '%.*s'", SLICE_ARG(have));
 }
 
+/* One write on its way. */
+struct write {
+    struct txn *txn;
+    const struct collection *collection;
+    const struct doc_options *opt;
+    struct arena *arena;
+    struct doc_change *out;
+    size_t mark; /* what a failing statement goes back to */
+};
+
+static struct write write_begin(struct txn *t, const struct collection *c,
+                                const struct doc_options *opt, struct arena *arena,
+                                struct doc_change *out)
+{
+    txn_guard(t, c);
+    t->must_sync |= c->wait_for_sync;
+    return (struct write){ t, c, opt ? opt : &no_options, arena, out, txn_mark(t) };
+}
+
+/* A statement that fails leaves nothing behind. */
+static enum errc write_end(const struct write *w, enum errc rc)
+{
+    if (rc != OK)
+        txn_rewind(w->txn, w->mark);
+    txn_scratch_reset(w->txn);
+    return rc;
+}
+
+static enum errc check_object(struct val doc, struct error *err)
+{
+    if (val_type(doc) == VAL_OBJECT)
+        return OK;
+    return fail_num(err, 1227, "invalid document type: a document must be an object, not %s",
+                    val_type_name(val_type(doc)));
+}
+
 /* Replaces (is_patch false) or updates the row that was found. */
-static enum errc write_over(struct txn *t, const struct collection *c, const struct row *old,
-                            struct val doc, bool is_patch, const struct doc_options *opt,
-                            struct arena *arena, struct doc_change *out, struct error *err)
+static enum errc write_over(const struct write *w, const struct row *old, struct val doc,
+                            bool is_patch, struct error *err)
 {
     enum errc rc = OK;
     struct row new;
-    struct doc_make m = { .collection = c,
+    struct doc_make m = { .collection = w->collection,
                           .key = text_of(old->doc, "_key"),
                           .doc = doc,
                           .old = is_patch ? old->doc : VAL_NONE,
-                          .opt = opt,
-                          .arena = arena };
-    TRY(check_rev(old, doc, opt, err));
-    TRY(doc_make(t, &m, &new, err));
-    TRY(row_change(t, c, old, &new, err));
-    change_fill(out, old, &new);
+                          .opt = w->opt,
+                          .arena = w->arena };
+    TRY(check_rev(old, doc, w->opt, err));
+    TRY(doc_make(w->txn, &m, &new, err));
+    TRY(row_change(w->txn, w->collection, old, &new, err));
+    change_fill(w->out, old, &new);
 out:
     return rc;
 }
 
-static enum errc insert_over(struct txn *t, const struct collection *c, const struct row *old,
-                             struct val doc, const struct doc_options *opt, struct arena *arena,
-                             struct doc_change *out, struct error *err)
+static enum errc insert_over(const struct write *w, const struct row *old, struct val doc,
+                             struct error *err)
 {
-    switch (opt->overwrite) {
+    switch (w->opt->overwrite) {
     case OVERWRITE_CONFLICT:
         break;
     case OVERWRITE_IGNORE:
-        change_fill(out, old, old);
-        out->is_ignored = true;
+        change_fill(w->out, old, old);
+        w->out->is_ignored = true;
         return OK;
     case OVERWRITE_REPLACE:
-        return write_over(t, c, old, doc, false, opt, arena, out, err);
+        return write_over(w, old, doc, false, err);
     case OVERWRITE_UPDATE:
-        return write_over(t, c, old, doc, true, opt, arena, out, err);
+        return write_over(w, old, doc, true, err);
     }
     return fail_num(err, 1210,
                     "unique constraint violated - in index primary of type primary over '_key'; "
@@ -210,44 +244,24 @@ static enum errc insert_over(struct txn *t, const struct collection *c, const st
                     SLICE_ARG(old->key));
 }
 
-static enum errc insert(struct txn *t, const struct collection *c, struct val doc,
-                        const struct doc_options *opt, struct arena *arena, struct doc_change *out,
-                        struct error *err)
+static enum errc insert(const struct write *w, struct val doc, struct error *err)
 {
     enum errc rc = OK;
     struct row old, new;
-    struct doc_make m = { .collection = c, .doc = doc, .opt = opt, .arena = arena };
-    TRY(key_choose(t, c, doc, arena, &m.key, err));
-    rc = row_find(t, c, m.key, arena, &old, err);
+    struct doc_make m = {
+        .collection = w->collection, .doc = doc, .opt = w->opt, .arena = w->arena
+    };
+    TRY(check_object(doc, err));
+    TRY(key_choose(w->txn, w->collection, doc, w->arena, &m.key, err));
+    rc = row_find(w->txn, w->collection, m.key, w->arena, &old, err);
     if (rc == OK)
-        return insert_over(t, c, &old, doc, opt, arena, out, err);
+        return insert_over(w, &old, doc, err);
     if (rc != ERR_NOT_FOUND)
         return rc;
-    TRY(doc_make(t, &m, &new, err));
-    TRY(row_change(t, c, NULL, &new, err));
-    change_fill(out, NULL, &new);
+    TRY(doc_make(w->txn, &m, &new, err));
+    TRY(row_change(w->txn, w->collection, NULL, &new, err));
+    change_fill(w->out, NULL, &new);
 out:
-    return rc;
-}
-
-/* What every write begins with. */
-static enum errc begin_write(struct txn *t, const struct collection *c, const struct val *doc,
-                             struct error *err)
-{
-    txn_guard(t, c);
-    t->must_sync |= c->wait_for_sync;
-    if (doc && val_type(*doc) != VAL_OBJECT)
-        return fail_num(err, 1227, "invalid document type: a document must be an object, not %s",
-                        val_type_name(val_type(*doc)));
-    return OK;
-}
-
-/* A statement that fails leaves nothing behind. */
-static enum errc end_write(struct txn *t, size_t mark, enum errc rc)
-{
-    if (rc != OK)
-        txn_rewind(t, mark);
-    txn_scratch_reset(t);
     return rc;
 }
 
@@ -255,61 +269,63 @@ enum errc doc_insert(struct txn *t, const struct collection *c, struct val doc,
                      const struct doc_options *opt, struct arena *arena, struct doc_change *out,
                      struct error *err)
 {
-    size_t mark = txn_mark(t);
-    enum errc rc = begin_write(t, c, &doc, err);
-    if (rc == OK)
-        rc = insert(t, c, doc, opt ? opt : &no_options, arena, out, err);
-    return end_write(t, mark, rc);
+    struct write w = write_begin(t, c, opt, arena, out);
+    return write_end(&w, insert(&w, doc, err));
 }
 
-static enum errc change_existing(struct txn *t, const struct collection *c, struct slice key,
-                                 struct val doc, bool is_patch, const struct doc_options *opt,
-                                 struct arena *arena, struct doc_change *out, struct error *err)
+static enum errc find_existing(const struct write *w, struct slice key, struct row *old,
+                               struct error *err)
 {
+    enum errc rc = row_find(w->txn, w->collection, key, w->arena, old, err);
+    return rc == ERR_NOT_FOUND ? fail_missing(err, w->collection, key) : rc;
+}
+
+static enum errc change_existing(const struct write *w, struct slice key, struct val doc,
+                                 bool is_patch, struct error *err)
+{
+    enum errc rc = OK;
     struct row old;
-    size_t mark = txn_mark(t);
-    enum errc rc = begin_write(t, c, &doc, err);
-    if (rc == OK)
-        rc = row_find(t, c, key, arena, &old, err);
-    if (rc == ERR_NOT_FOUND)
-        rc = fail_missing(err, c, key);
-    if (rc == OK)
-        rc = write_over(t, c, &old, doc, is_patch, opt ? opt : &no_options, arena, out, err);
-    return end_write(t, mark, rc);
+    TRY(check_object(doc, err));
+    TRY(find_existing(w, key, &old, err));
+    rc = write_over(w, &old, doc, is_patch, err);
+out:
+    return rc;
 }
 
 enum errc doc_update(struct txn *t, const struct collection *c, struct slice key, struct val patch,
                      const struct doc_options *opt, struct arena *arena, struct doc_change *out,
                      struct error *err)
 {
-    return change_existing(t, c, key, patch, true, opt, arena, out, err);
+    struct write w = write_begin(t, c, opt, arena, out);
+    return write_end(&w, change_existing(&w, key, patch, true, err));
 }
 
 enum errc doc_replace(struct txn *t, const struct collection *c, struct slice key, struct val doc,
                       const struct doc_options *opt, struct arena *arena, struct doc_change *out,
                       struct error *err)
 {
-    return change_existing(t, c, key, doc, false, opt, arena, out, err);
+    struct write w = write_begin(t, c, opt, arena, out);
+    return write_end(&w, change_existing(&w, key, doc, false, err));
+}
+
+static enum errc remove_existing(const struct write *w, struct slice key, struct error *err)
+{
+    enum errc rc = OK;
+    struct row old;
+    TRY(find_existing(w, key, &old, err));
+    TRY(check_rev(&old, VAL_NONE, w->opt, err));
+    TRY(row_change(w->txn, w->collection, &old, NULL, err));
+    change_fill(w->out, &old, NULL);
+out:
+    return rc;
 }
 
 enum errc doc_remove(struct txn *t, const struct collection *c, struct slice key,
                      const struct doc_options *opt, struct arena *arena, struct doc_change *out,
                      struct error *err)
 {
-    struct row old;
-    size_t mark = txn_mark(t);
-    enum errc rc = begin_write(t, c, NULL, err);
-    if (rc == OK)
-        rc = row_find(t, c, key, arena, &old, err);
-    if (rc == ERR_NOT_FOUND)
-        rc = fail_missing(err, c, key);
-    if (rc == OK)
-        rc = check_rev(&old, VAL_NONE, opt ? opt : &no_options, err);
-    if (rc == OK)
-        rc = row_change(t, c, &old, NULL, err);
-    if (rc == OK)
-        change_fill(out, &old, NULL);
-    return end_write(t, mark, rc);
+    struct write w = write_begin(t, c, opt, arena, out);
+    return write_end(&w, remove_existing(&w, key, err));
 }
 
 /* ---- all documents ---- */

@@ -141,6 +141,10 @@ static rocksdb_options_t *options_new(const struct kv_rocks *r, const struct kv_
     rocksdb_options_set_max_open_files(o, 1024);
     rocksdb_options_set_compression(o, rocksdb_lz4_compression);
     rocksdb_options_set_level_compaction_dynamic_level_bytes(o, 1);
+    if (f != KV_LOG) { /* most inserts ask for a key that is not there */
+        rocksdb_options_set_memtable_prefix_bloom_size_ratio(o, 0.02);
+        rocksdb_options_set_memtable_whole_key_filtering(o, 1);
+    }
     set_table(o, r->cache, f);
     return o;
 }

@@ -61,14 +61,20 @@ static void add(struct kv_batch *b, enum kv_op op, enum kv_family f, const char 
                         .op = op, .family = f, .key = slice_str(key), .value = slice_str(value) });
 }
 
-static void write_one(struct state *s, enum kv_op op, enum kv_family f, const char *key,
-                      const char *value)
+static void write_with(struct state *s, enum kv_op op, enum kv_family f, const char *key,
+                       const char *value, bool is_synced)
 {
     struct kv_batch b;
     kv_batch_init(&b);
     add(&b, op, f, key, value);
-    OK_OR_FAIL(kv_write(s->kv, &b, true, &s->err), &s->err);
+    OK_OR_FAIL(kv_write(s->kv, &b, is_synced, &s->err), &s->err);
     kv_batch_release(&b);
+}
+
+static void write_one(struct state *s, enum kv_op op, enum kv_family f, const char *key,
+                      const char *value)
+{
+    write_with(s, op, f, key, value, true);
 }
 
 static const char *read_one(struct state *s, const struct kv_snapshot *at, enum kv_family f,
@@ -220,15 +226,15 @@ static void random_operations_agree_with_a_model(void **out)
         snprintf(key, sizeof key, "%03d", k);
         if (op < 6) {
             snprintf(value, sizeof value, "%d", step);
-            write_one(s, KV_PUT, KV_DOC, key, value);
+            write_with(s, KV_PUT, KV_DOC, key, value, false);
             model[k] = step;
         } else if (op < 9) {
-            write_one(s, KV_DELETE, KV_DOC, key, "");
+            write_with(s, KV_DELETE, KV_DOC, key, "", false);
             model[k] = 0;
         } else {
             int to = k + 5 < KEYS ? k + 5 : KEYS;
             snprintf(end, sizeof end, "%03d", to);
-            write_one(s, KV_DELETE_RANGE, KV_DOC, key, end);
+            write_with(s, KV_DELETE_RANGE, KV_DOC, key, end, false);
             memset(model + k, 0, (size_t)(to - k) * sizeof *model);
         }
     }
