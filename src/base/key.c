@@ -18,8 +18,18 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { KEY_END = 0x00, KEY_NULL = 0x10, KEY_FALSE = 0x20, KEY_TRUE = 0x21, KEY_ZERO = 0x40,
-       KEY_HUGE = 0x4A, KEY_STRING = 0x50, KEY_SORTED = 0x51, KEY_ARRAY = 0x60, KEY_OBJECT = 0x70 };
+enum {
+    KEY_END = 0x00,
+    KEY_NULL = 0x10,
+    KEY_FALSE = 0x20,
+    KEY_TRUE = 0x21,
+    KEY_ZERO = 0x40,
+    KEY_HUGE = 0x4A,
+    KEY_STRING = 0x50,
+    KEY_SORTED = 0x51,
+    KEY_ARRAY = 0x60,
+    KEY_OBJECT = 0x70
+};
 
 static void add_big_endian(struct buf *out, uint64_t v, unsigned n)
 {
@@ -252,7 +262,7 @@ bool key_prefix_end(struct buf *key)
 
 struct reader {
     const uint8_t *at, *end;
-    uint8_t mask; /* FF when descending */
+    uint8_t mask;          /* FF when descending */
     struct val_builder *b; /* NULL: skip */
 };
 

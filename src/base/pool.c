@@ -128,7 +128,7 @@ void pool_resume(struct pool *p, struct job *job)
 void pool_stats(struct pool *p, struct pool_stats *out)
 {
     pthread_mutex_lock(&p->lock);
-    *out = (struct pool_stats){ p->threads, p->busy,   p->queued,
-                                p->queue_max, p->posted, p->refused };
+    *out =
+        (struct pool_stats){ p->threads, p->busy, p->queued, p->queue_max, p->posted, p->refused };
     pthread_mutex_unlock(&p->lock);
 }

@@ -23,7 +23,8 @@ static const struct setting_row rows[] = {
     ROW(name, SETTING_KIND_INT, min, max, #def, unit, help)
 #define SETTING_DOUBLE(name, def, min, max, unit, help)                                            \
     ROW(name, SETTING_KIND_DOUBLE, min, max, #def, unit, help)
-#define SETTING_BOOL(name, def, help) ROW(name, SETTING_KIND_BOOL, 0, 1, def ? "on" : "off", "", help)
+#define SETTING_BOOL(name, def, help)                                                              \
+    ROW(name, SETTING_KIND_BOOL, 0, 1, def ? "on" : "off", "", help)
 #define SETTING_STRING(name, def, help) ROW(name, SETTING_KIND_STRING, 0, 0, def, "", help)
 #include "base/settings.def"
 #undef SETTING_INT
@@ -54,8 +55,8 @@ static enum errc set_int(int64_t *out, const struct setting_row *row, const char
     errno = 0;
     long long v = strtoll(text, &end, 10);
     if (!*text || *end || errno || (double)v < row->min || (double)v > row->max)
-        return fail(err, ERR_INVALID, "%s must be %.0f..%.0f (got %s)",
-                    row->name, row->min, row->max, text);
+        return fail(err, ERR_INVALID, "%s must be %.0f..%.0f (got %s)", row->name, row->min,
+                    row->max, text);
     *out = v;
     return OK;
 }
@@ -67,8 +68,8 @@ static enum errc set_double(double *out, const struct setting_row *row, const ch
     double v = strtod(text, &end);
 
     if (!*text || *end || !(v >= row->min && v <= row->max))
-        return fail(err, ERR_INVALID, "%s must be %g..%g (got %s)", row->name, row->min,
-                    row->max, text);
+        return fail(err, ERR_INVALID, "%s must be %g..%g (got %s)", row->name, row->min, row->max,
+                    text);
     *out = v;
     return OK;
 }

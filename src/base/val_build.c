@@ -186,9 +186,8 @@ void val_put_floats(struct val_builder *b, const float *f, size_t count)
         too_deep(b);
     if (!value_begin(b))
         return;
-    uint8_t *to = count < UINT32_MAX / 5
-                      ? (uint8_t *)buf_reserve(&b->bytes, EQUAL_HEADER + count * 5)
-                      : NULL;
+    uint8_t *to =
+        count < UINT32_MAX / 5 ? (uint8_t *)buf_reserve(&b->bytes, EQUAL_HEADER + count * 5) : NULL;
     if (!to) {
         b->bytes.is_overfull = true;
         return;

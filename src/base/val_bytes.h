@@ -29,16 +29,16 @@ enum val_tag {
     TAG_TRUE = 0x03,
     TAG_DOUBLE = 0x04,
     TAG_FLOAT = 0x05,
-    TAG_INT = 0x08,       /* + bytes - 1 */
-    TAG_SMALL = 0x10,     /* + value */
+    TAG_INT = 0x08,   /* + bytes - 1 */
+    TAG_SMALL = 0x10, /* + value */
     TAG_STRING = 0x20,
-    TAG_SHORT = 0x40,     /* + length */
+    TAG_SHORT = 0x40, /* + length */
     TAG_SHORT_LAST = 0xBF,
     TAG_ARRAY_EMPTY = 0xC0,
-    TAG_ARRAY = 0xC0,     /* + 1, 2, 3 for width 1, 2, 4 */
+    TAG_ARRAY = 0xC0, /* + 1, 2, 3 for width 1, 2, 4 */
     TAG_ARRAY_EQUAL = 0xC4,
     TAG_OBJECT_EMPTY = 0xD0,
-    TAG_OBJECT = 0xD0,    /* + 1, 2, 3 for width 1, 2, 4 */
+    TAG_OBJECT = 0xD0, /* + 1, 2, 3 for width 1, 2, 4 */
 };
 
 enum { OBJECT_LINEAR = 8, EQUAL_HEADER = 6, EQUAL_MIN = 4 };

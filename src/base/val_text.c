@@ -108,8 +108,8 @@ enum errc val_parse(struct slice text, struct arena *arena, struct val *out, str
 
     if (!text.len)
         return fail_num(err, 600, "invalid JSON: the text is empty");
-    yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)text.ptr, text.len, YYJSON_READ_NOFLAG,
-                                       NULL, &why);
+    yyjson_doc *doc =
+        yyjson_read_opts((char *)(uintptr_t)text.ptr, text.len, YYJSON_READ_NOFLAG, NULL, &why);
     if (!doc)
         return bad_text(text, &why, err);
     b = val_builder_new(0);
@@ -362,8 +362,11 @@ void val_print_pretty(struct val v, struct buf *out)
 static size_t utf8_len(const uint8_t *p, size_t left)
 {
     uint8_t c = p[0];
-    size_t n = c < 0x80 ? 1 : c >= 0xC2 && c < 0xE0 ? 2 : (c & 0xF0) == 0xE0 ? 3
-               : c >= 0xF0 && c < 0xF5 ? 4 : 0;
+    size_t n = c < 0x80                ? 1
+               : c >= 0xC2 && c < 0xE0 ? 2
+               : (c & 0xF0) == 0xE0    ? 3
+               : c >= 0xF0 && c < 0xF5 ? 4
+                                       : 0;
 
     if (!n || n > left)
         return 0;

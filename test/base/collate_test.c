@@ -25,9 +25,11 @@ static int compare(const char *a, const char *b)
 
 static void people_find_words_where_they_expect_them(void **state)
 {
-    static const char *const ordered[] = { "", "_x", "-a", "1", "10", "9", "a", "A", "\xC3\xA4", "B",
-                                           "co-op", "coop", "\xC3\xA9tude", "f", "Zebra",
-                                           "\xCE\xB1", "\xD0\xB0", "\xE6\x97\xA5" };
+    static const char *const ordered[] = {
+        "",         "_x",          "-a",    "1",    "10",           "9", "a",     "A",
+        "\xC3\xA4", "B",           "co-op", "coop", "\xC3\xA9tude", "f", "Zebra", "\xCE\xB1",
+        "\xD0\xB0", "\xE6\x97\xA5"
+    };
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(ordered); i++)

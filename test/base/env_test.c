@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "../check.h"
 #include "base/env.h"
 #include "base/fault.h"
 #include "base/log.h"
-#include "../check.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,7 +113,8 @@ static void a_line_has_time_level_and_module(void **state)
     unsigned year, ms;
     int end = 0;
     assert_int_equal(sscanf(text, "%4u-%*2u-%*2uT%*2u:%*2u:%*2u.%3uZ info store opened /data\n%n",
-                            &year, &ms, &end), 2);
+                            &year, &ms, &end),
+                     2);
     assert_true(end > 0 && text[23] == 'Z');
     assert_non_null(strstr(text, "Z error net two lines\n"));
     assert_null(strstr(text, "not shown"));

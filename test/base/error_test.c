@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "../check.h"
 #include "base/error.h"
 #include "base/val_text.h"
-#include "../check.h"
 #include <stdio.h>
 
 static void an_error_knows_its_code_number_and_status(void **state)

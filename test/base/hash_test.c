@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/hash.h"
+#include "../check.h"
 #include "base/buf.h"
+#include "base/hash.h"
 #include "base/val.h"
 #include <stdio.h>
-#include "../check.h"
 
 static const char *hex(const uint8_t *bytes, size_t len)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/key.h"
 #include "base/collate.h"
+#include "base/key.h"
 #include "random_val.h"
 
 enum { PAIRS = 20000 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "../check.h"
 #include "base/arena.h"
 #include "base/buf.h"
-#include "../check.h"
 #include <stdlib.h>
 
 static void slices_compare_bytewise_and_shorter_first(void **state)

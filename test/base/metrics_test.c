@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/metrics.h"
 #include "../check.h"
+#include "base/metrics.h"
 #include <pthread.h>
 
 static struct metric requests = METRIC_COUNTER("test_requests_total", "Requests.");

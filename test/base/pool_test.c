@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/pool.h"
 #include "../check.h"
+#include "base/pool.h"
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>

@@ -3,12 +3,12 @@
 #ifndef TEST_RANDOM_VAL_H
 #define TEST_RANDOM_VAL_H
 
+#include "../check.h"
 #include "base/env.h"
 #include "base/val.h"
 #include "base/val_text.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include "../check.h"
 
 static uint64_t rnd_state;
 
@@ -38,9 +38,25 @@ static inline uint32_t rnd(uint32_t below)
 /* Whole and near the borders of int64 and of exact doubles as often as anywhere. */
 static inline double random_double(void)
 {
-    static const double odd[] = { 0.5,  -0.5,   0x1p53, 0x1p53 + 2, 0x1p62, 0x1p63,  -0x1p63, 0x1p64,
-                                  1e300, -1e300, 5e-324, 1.0 / 3,    -0.0,   3,       -7,      255.5,
-                                  1e21,  1.7976931348623157e308,     9223372036854774784.0,
+    static const double odd[] = { 0.5,
+                                  -0.5,
+                                  0x1p53,
+                                  0x1p53 + 2,
+                                  0x1p62,
+                                  0x1p63,
+                                  -0x1p63,
+                                  0x1p64,
+                                  1e300,
+                                  -1e300,
+                                  5e-324,
+                                  1.0 / 3,
+                                  -0.0,
+                                  3,
+                                  -7,
+                                  255.5,
+                                  1e21,
+                                  1.7976931348623157e308,
+                                  9223372036854774784.0,
                                   9007199254740991.5 };
     double d;
     uint64_t bits = rnd_bits();
@@ -62,9 +78,22 @@ static inline double random_double(void)
 
 static inline int64_t random_int(void)
 {
-    static const int64_t odd[] = { 0,         1,         -1,  127, 128, 255, 256, -128, -129, INT64_MAX,
-                                   INT64_MIN, INT64_MAX - 1, INT64_MAX - 511, INT64_MAX - 512,
-                                   INT64_MIN + 1, (int64_t)1 << 62 };
+    static const int64_t odd[] = { 0,
+                                   1,
+                                   -1,
+                                   127,
+                                   128,
+                                   255,
+                                   256,
+                                   -128,
+                                   -129,
+                                   INT64_MAX,
+                                   INT64_MIN,
+                                   INT64_MAX - 1,
+                                   INT64_MAX - 511,
+                                   INT64_MAX - 512,
+                                   INT64_MIN + 1,
+                                   (int64_t)1 << 62 };
     uint64_t bits = rnd_bits();
 
     switch (rnd(5)) {
@@ -85,10 +114,42 @@ static inline int64_t random_int(void)
 static inline size_t random_text(char *out)
 {
     static const char *const pieces[] = {
-        "a", "b", "A", "B", "z", "-", "_", " ", "1", "10", "\x01", "\x02", "\x7f", "ss", "co-op",
-        "\xC3\xA4", "\xC3\x89", "e\xCC\x81", "\xCC\x81", "\xCC\xA3", "\xC3\x9F", "\xE6\x97\xA5",
-        "\xED\x95\x9C", "\xE1\x84\x92", "\xF0\x9F\x98\x80", "\xD0\x90", "\xCE\xB1", "\xE2\x80\x8D",
-        "\xEF\xBF\xBD", "\xE0\xB9\x80\xE0\xB8\x81", "I", "i", "\xC4\xB0", "\"", "\\", "\n",
+        "a",
+        "b",
+        "A",
+        "B",
+        "z",
+        "-",
+        "_",
+        " ",
+        "1",
+        "10",
+        "\x01",
+        "\x02",
+        "\x7f",
+        "ss",
+        "co-op",
+        "\xC3\xA4",
+        "\xC3\x89",
+        "e\xCC\x81",
+        "\xCC\x81",
+        "\xCC\xA3",
+        "\xC3\x9F",
+        "\xE6\x97\xA5",
+        "\xED\x95\x9C",
+        "\xE1\x84\x92",
+        "\xF0\x9F\x98\x80",
+        "\xD0\x90",
+        "\xCE\xB1",
+        "\xE2\x80\x8D",
+        "\xEF\xBF\xBD",
+        "\xE0\xB9\x80\xE0\xB8\x81",
+        "I",
+        "i",
+        "\xC4\xB0",
+        "\"",
+        "\\",
+        "\n",
     };
     size_t len = 0;
 

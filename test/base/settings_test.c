@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/settings.h"
 #include "../check.h"
+#include "base/settings.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -88,7 +88,8 @@ static void a_file_is_read(void **state)
     (void)state;
     assert_int_equal(load("# comment\n[server]\nworkers = 3\n  auth = on # why not\n\n"
                           "log_level=debug\n\tmodels_dir = /srv/my models\n; end",
-                          &s, NULL), OK);
+                          &s, NULL),
+                     OK);
     assert_int_equal(s.workers, 3);
     assert_true(s.auth);
     assert_string_equal(s.log_level, "debug");

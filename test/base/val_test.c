@@ -108,8 +108,8 @@ static void small_values_take_few_bytes(void **state)
     static const struct {
         const char *text;
         size_t size;
-    } rows[] = { { "null", 1 },   { "true", 1 }, { "15", 1 },        { "16", 2 },    { "-1", 2 },
-                 { "1000", 3 },   { "\"\"", 1 }, { "\"hello\"", 6 }, { "[]", 1 },    { "{}", 1 },
+    } rows[] = { { "null", 1 },  { "true", 1 }, { "15", 1 },        { "16", 2 }, { "-1", 2 },
+                 { "1000", 3 },  { "\"\"", 1 }, { "\"hello\"", 6 }, { "[]", 1 }, { "{}", 1 },
                  { "[1,2]", 7 }, { "0.5", 9 },  { "{\"a\":1}", 11 } };
 
     (void)state;
@@ -339,9 +339,9 @@ static void whole_values_are_made_in_an_arena(void **state)
 static void merging_replaces_and_adds_members(void **state)
 {
     (void)state;
-    assert_string_equal(print(val_merge(arena, parse("{\"a\":1,\"b\":{\"x\":1}}"),
-                                        parse("{\"b\":2,\"c\":3}"))),
-                        "{\"a\":1,\"b\":2,\"c\":3}");
+    assert_string_equal(
+        print(val_merge(arena, parse("{\"a\":1,\"b\":{\"x\":1}}"), parse("{\"b\":2,\"c\":3}"))),
+        "{\"a\":1,\"b\":2,\"c\":3}");
     assert_string_equal(print(val_merge(arena, parse("[1]"), parse("{\"b\":2}"))), "{\"b\":2}");
     assert_string_equal(print(val_merge(arena, parse("{\"b\":2}"), val_null)), "{\"b\":2}");
 }
@@ -380,9 +380,31 @@ static void vectors_are_packed_and_read_as_floats(void **state)
 static void comparison_follows_aql(void **state)
 {
     static const char *const ordered[] = {
-        "null", "false", "true", "-1e300", "-9223372036854775808", "-1", "-0.5", "0", "0.5", "1",
-        "9007199254740992", "9007199254740993", "9223372036854775807", "1e19", "\"\"", "\"a\"",
-        "\"b\"", "[]", "[0]", "[0,1]", "[1]", "{}", "{\"b\":1}", "{\"a\":1}", "{\"a\":1,\"b\":1}",
+        "null",
+        "false",
+        "true",
+        "-1e300",
+        "-9223372036854775808",
+        "-1",
+        "-0.5",
+        "0",
+        "0.5",
+        "1",
+        "9007199254740992",
+        "9007199254740993",
+        "9223372036854775807",
+        "1e19",
+        "\"\"",
+        "\"a\"",
+        "\"b\"",
+        "[]",
+        "[0]",
+        "[0,1]",
+        "[1]",
+        "{}",
+        "{\"b\":1}",
+        "{\"a\":1}",
+        "{\"a\":1,\"b\":1}",
     };
 
     (void)state;
@@ -395,10 +417,14 @@ static void comparison_follows_aql(void **state)
 static void equal_values_hash_equal(void **state)
 {
     static const char *const pairs[][2] = {
-        { "5", "5.0" }, { "[1]", "[1,null]" }, { "{}", "{\"a\":null}" }, { "0", "-0.0" },
-        { "{\"a\":1,\"b\":2}", "{\"b\":2,\"a\":1}" }, { "[[]]", "[[null,null],null]" },
-        { "-9223372036854775808", "-9223372036854775808.0" }, { "[0.5,0.5,0.5,0.5]",
-          "[0.5,0.5,0.5,0.5,null]" },
+        { "5", "5.0" },
+        { "[1]", "[1,null]" },
+        { "{}", "{\"a\":null}" },
+        { "0", "-0.0" },
+        { "{\"a\":1,\"b\":2}", "{\"b\":2,\"a\":1}" },
+        { "[[]]", "[[null,null],null]" },
+        { "-9223372036854775808", "-9223372036854775808.0" },
+        { "[0.5,0.5,0.5,0.5]", "[0.5,0.5,0.5,0.5,null]" },
     };
 
     (void)state;
@@ -471,16 +497,18 @@ static void damage_of_every_kind_is_refused(void **state)
     (void)state;
     refuse("", 0);
     refuse("\x00", 1);
-    refuse("\x01\x01", 2);                                       /* trailing byte */
-    refuse("\x04\x00\x00\x00\x00\x00\x00\xF0\x7F", 9);           /* infinity */
-    refuse("\x41\xFF", 2);                                       /* not UTF-8 */
-    refuse("\x20\x01\x00\x00\x00x", 6);                          /* short string in the long form */
-    refuse("\xC1\x05\x01\x04", 4);                               /* array cut */
-    refuse("\xC1\x05\x01\x03\x01", 5);                           /* offset into the header */
-    refuse("\xC1\x03\x00", 3);                                   /* empty in the long form */
-    refuse("\xC4\x07\x01\x00\x00\x00\x05\x00\x00\x00\x00", 11);  /* stride */
-    refuse("\xC4\x05\xFF\xFF\xFF\xFF\x05\x00\x00\x00\x00", 11);  /* count */
-    refuse("\xD1\x0B\x01\x08\x00\x00\x00\x00\x41" "a\x11", 11);  /* hash of the name */
+    refuse("\x01\x01", 2);                                      /* trailing byte */
+    refuse("\x04\x00\x00\x00\x00\x00\x00\xF0\x7F", 9);          /* infinity */
+    refuse("\x41\xFF", 2);                                      /* not UTF-8 */
+    refuse("\x20\x01\x00\x00\x00x", 6);                         /* short string in the long form */
+    refuse("\xC1\x05\x01\x04", 4);                              /* array cut */
+    refuse("\xC1\x05\x01\x03\x01", 5);                          /* offset into the header */
+    refuse("\xC1\x03\x00", 3);                                  /* empty in the long form */
+    refuse("\xC4\x07\x01\x00\x00\x00\x05\x00\x00\x00\x00", 11); /* stride */
+    refuse("\xC4\x05\xFF\xFF\xFF\xFF\x05\x00\x00\x00\x00", 11); /* count */
+    refuse("\xD1\x0B\x01\x08\x00\x00\x00\x00\x41"
+           "a\x11",
+           11); /* hash of the name */
     refuse("\xC5", 1);
     refuse("\xD4", 1);
     refuse("\xFF", 1);

@@ -26,11 +26,33 @@ static void expect(const char *in, const char *out)
 static void json_comes_back_as_it_went_in(void **state)
 {
     static const char *const same[] = {
-        "null", "true", "false", "0", "15", "16", "-1", "127", "128", "-129", "9223372036854775807",
-        "-9223372036854775808", "0.1", "-2.5", "1e300", "5e-324", "\"\"", "\"a\\\"\\\\\\n\\u0001\"",
-        "\"\xC3\xA4\xF0\x9F\x98\x80\"", "[]", "{}", "[1,2,3]", "[1.5,2.5,3.5,4.5]",
-        "[0.1,0.2,0.3,0.4,0.5]", "{\"b\":1,\"a\":[{\"c\":null}],\"\":2}",
-        "[[[[[1]]]],{\"x\":{\"y\":{\"z\":[]}}}]", "\"\x7F/\"",
+        "null",
+        "true",
+        "false",
+        "0",
+        "15",
+        "16",
+        "-1",
+        "127",
+        "128",
+        "-129",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "0.1",
+        "-2.5",
+        "1e300",
+        "5e-324",
+        "\"\"",
+        "\"a\\\"\\\\\\n\\u0001\"",
+        "\"\xC3\xA4\xF0\x9F\x98\x80\"",
+        "[]",
+        "{}",
+        "[1,2,3]",
+        "[1.5,2.5,3.5,4.5]",
+        "[0.1,0.2,0.3,0.4,0.5]",
+        "{\"b\":1,\"a\":[{\"c\":null}],\"\":2}",
+        "[[[[[1]]]],{\"x\":{\"y\":{\"z\":[]}}}]",
+        "\"\x7F/\"",
     };
 
     (void)state;
@@ -47,7 +69,8 @@ static void numbers_beyond_int64_become_doubles(void **state)
     assert_false(val_is_int(parsed(arena, "9223372036854775808")));
     expect("18446744073709551616", "18446744073709552000");
     expect("-9223372036854775809", "-9223372036854775808");
-    assert_true(val_double(parsed(arena, "123456789012345678901234567890")) == 1.2345678901234568e29);
+    assert_true(val_double(parsed(arena, "123456789012345678901234567890")) ==
+                1.2345678901234568e29);
     expect("1152921504606846976.0", "1152921504606846976");
 }
 
@@ -95,9 +118,32 @@ static void refused(const char *text, const char *says)
 static void bad_json_is_refused_with_its_place(void **state)
 {
     static const char *const bad[] = {
-        "[1,2", "nul", "[NaN]", "Infinity", "-Infinity", "1e999", "{\"a\":1} x", "[1,]", "{\"a\"}",
-        "{a:1}", "'a'", "01", "+1", ".5", "1.", "\"\t\"", "\"\\x\"", "\"\\ud800\"", "/**/1", "\"a",
-        "\xEF\xBB\xBF" "1", "[1 2]", "{\"a\":1,}", "tru", "-",
+        "[1,2",
+        "nul",
+        "[NaN]",
+        "Infinity",
+        "-Infinity",
+        "1e999",
+        "{\"a\":1} x",
+        "[1,]",
+        "{\"a\"}",
+        "{a:1}",
+        "'a'",
+        "01",
+        "+1",
+        ".5",
+        "1.",
+        "\"\t\"",
+        "\"\\x\"",
+        "\"\\ud800\"",
+        "/**/1",
+        "\"a",
+        "\xEF\xBB\xBF"
+        "1",
+        "[1 2]",
+        "{\"a\":1,}",
+        "tru",
+        "-",
     };
 
     (void)state;
@@ -113,8 +159,16 @@ static void bad_json_is_refused_with_its_place(void **state)
 static void text_that_is_not_utf8_is_refused(void **state)
 {
     static const char *const bad[] = {
-        "\xC3", "\xC0\xAF", "\xE0\x80\xAF", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xF8\x88\x80\x80\x80",
-        "\x80", "\xFF", "a\xE6\x97", "\xF0\x8F\xBF\xBF",
+        "\xC3",
+        "\xC0\xAF",
+        "\xE0\x80\xAF",
+        "\xED\xA0\x80",
+        "\xF4\x90\x80\x80",
+        "\xF8\x88\x80\x80\x80",
+        "\x80",
+        "\xFF",
+        "a\xE6\x97",
+        "\xF0\x8F\xBF\xBF",
     };
 
     (void)state;
@@ -171,7 +225,8 @@ static void texts_of_many_megabytes_are_read(void **state)
     buf_init(&text, 0);
     buf_add_char(&text, '[');
     for (int i = 0; i < ROWS; i++)
-        buf_printf(&text, "%s{\"id\":%d,\"name\":\"row number %d\",\"tags\":[1,2,3]}", i ? "," : "", i, i);
+        buf_printf(&text, "%s{\"id\":%d,\"name\":\"row number %d\",\"tags\":[1,2,3]}", i ? "," : "",
+                   i, i);
     buf_add_char(&text, ']');
     assert_true(text.len > 14 * MIB);
     assert_int_equal(val_parse(buf_slice(&text), own, &v, NULL), OK);
