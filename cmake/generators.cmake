@@ -22,3 +22,14 @@ function(themis_generate_parser target)
                                 "-Wno-unused-parameter;-Wno-missing-prototypes;-Wno-unused-variable;-Wno-undef")
   endif()
 endfunction()
+
+# A file compiled in: const char NAME[] and const size_t NAME_len.
+function(themis_embed target file name)
+  set(gen ${CMAKE_BINARY_DIR}/gen/${name}.c)
+  add_custom_command(
+    OUTPUT ${gen}
+    COMMAND ${CMAKE_COMMAND} -DIN=${file} -DOUT=${gen} -DNAME=${name} -P
+            ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
+    DEPENDS ${file} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake)
+  target_sources(${target} PRIVATE ${gen})
+endfunction()

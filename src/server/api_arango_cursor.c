@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * /_api/cursor, /_api/explain, /_api/query. A query that waits for a model
+ * parks its request; the worker goes on to others.
+ */
+#include "server/reply.h"
+#include "server/router.h"
+#include <stdlib.h>
+
+struct cursor_job {
+    struct query *query;
+    struct cursor_options opt;
+};
+
+static uint64_t now_ms(void)
+{
+    return env_mono_ms(env_system());
+}
+
+static enum errc database_id(struct request *r, uint64_t *out, struct error *err)
+{
+    struct txn_options opt = { .is_read_only = true };
+    const struct database *db;
+    struct txn *t = NULL;
+    enum errc rc = txn_begin(&t, r->ctx->store, &opt, err);
+
+    if (rc == OK)
+        rc = request_database(r, txn_catalog(t), &db, err);
+    *out = rc == OK ? db->id : 0;
+    txn_end(t);
+    return rc;
+}
+
+static void wake_request(void *ctx)
+{
+    request_wake(ctx);
+}
+
+static enum errc number_in(struct val object, const char *name, int64_t min, int64_t max,
+                           int64_t def, int64_t *out, struct error *err)
+{
+    struct val v = val_get(object, slice_str(name));
+
+    *out = def;
+    if (val_is_null(v))
+        return OK;
+    if (val_type(v) == VAL_NUMBER && val_double(v) >= (double)min && val_double(v) <= (double)max) {
+        *out = val_int(v);
+        return OK;
+    }
+    return fail(err, ERR_INVALID, "%s must be a number from %lld to %lld", name, (long long)min,
+                (long long)max);
+}
+
+static enum errc read_query(struct request *r, struct val body, struct query_options *q,
+                            struct error *err)
+{
+    enum errc rc = OK;
+    const struct settings *set = r->ctx->settings;
+    struct val options = val_get(body, slice_str("options"));
+    struct val runtime = val_get(options, slice_str("maxRuntime"));
+    int64_t memory, warnings, limit = set->query_memory_mb * MIB;
+
+    TRY(number_in(body, "memoryLimit", 0, INT64_MAX, 0, &memory, err));
+    TRY(number_in(options, "maxWarningCount", 0, 10000, 10, &warnings, err));
+    *q = (struct query_options){
+        .isolation = ISOLATION_SNAPSHOT,
+        .memory_limit = (uint64_t)(memory > 0 && memory < limit ? memory : limit),
+        .max_runtime_ms = (uint64_t)set->query_max_runtime_ms,
+        .full_count = val_bool(val_get(options, slice_str("fullCount"))),
+        .fail_on_warning = val_bool(val_get(options, slice_str("failOnWarning"))),
+        .max_warnings = (size_t)warnings,
+        .cancel = exchange_cancel_flag(r->x),
+        .wake = wake_request,
+        .wake_ctx = r,
+    };
+    if (val_type(runtime) == VAL_NUMBER && val_double(runtime) > 0 && val_double(runtime) < 1e9) {
+        uint64_t ms = (uint64_t)(val_double(runtime) * 1000);
+        if (!q->max_runtime_ms || ms < q->max_runtime_ms)
+            q->max_runtime_ms = ms ? ms : 1;
+    }
+    TRY(database_id(r, &q->db_id, err));
+out:
+    return rc;
+}
+
+/* The text and its bind values; arangojs and python-arango send them alike. */
+static enum errc open_query(struct request *r, struct val *body, struct query **out,
+                            struct query_options *q, struct error *err)
+{
+    enum errc rc = request_object(r, body, err);
+
+    if (rc == OK)
+        rc = read_query(r, *body, q, err);
+    if (rc != OK)
+        return rc;
+    struct val text = val_get(*body, slice_str("query"));
+    if (val_type(text) != VAL_STRING)
+        return fail_num(err, 1502, "the body needs the query as a string");
+    return query_new(out, &r->ctx->query, val_string(text), val_get(*body, slice_str("bindVars")),
+                     q, err);
+}
+
+static void finish_query(struct request *r, struct cursor_job *job)
+{
+    struct error err = { 0 };
+    size_t rows = query_row_count(job->query);
+    struct val body;
+    uint64_t id;
+
+    if (rows <= job->opt.batch_size) {
+        body = query_answer(job->query, r->arena, 0, rows, &job->opt, 0, 0, false);
+        request_ref(r);
+        request_reply(r, 201, body);
+        query_free(job->query);
+        request_unref(r);
+        return;
+    }
+    job->opt.now_ms = now_ms();
+    enum errc rc = cursors_add(r->ctx->cursors, job->query, &job->opt, &id, &err);
+    if (rc == OK)
+        rc = cursors_next(r->ctx->cursors, id, job->opt.db_id, 0, job->opt.now_ms, r->arena, &body,
+                          &err);
+    if (rc == OK)
+        request_reply(r, 201, body);
+    else
+        request_fail(r, &err);
+}
+
+static void step_query(struct request *r)
+{
+    struct error err = { 0 };
+    struct cursor_job *job = r->state;
+    enum query_state state;
+
+    if (query_run(job->query, &state, &err) != OK) {
+        query_free(job->query);
+        request_fail(r, &err);
+    } else if (state == QUERY_WAIT) {
+        request_park(r, step_query);
+    } else {
+        finish_query(r, job);
+    }
+}
+
+static enum errc read_cursor(struct request *r, struct val body, struct cursor_job *job,
+                             uint64_t db_id, struct error *err)
+{
+    enum errc rc = OK;
+    int64_t batch, ttl;
+    struct val options = val_get(body, slice_str("options"));
+
+    TRY(number_in(body, "batchSize", 1, INT32_MAX, 1000, &batch, err));
+    TRY(number_in(body, "ttl", 0, 86400, r->ctx->settings->cursor_ttl_s, &ttl, err));
+    job->opt = (struct cursor_options){
+        .batch_size = (size_t)batch,
+        .ttl_ms = (uint64_t)(ttl ? ttl : r->ctx->settings->cursor_ttl_s) * 1000,
+        .has_count = val_bool(val_get(body, slice_str("count"))),
+        .allow_retry = val_bool(val_get(options, slice_str("allowRetry"))),
+        .db_id = db_id,
+        .user = r->user,
+    };
+out:
+    return rc;
+}
+
+static void post_cursor(struct request *r)
+{
+    struct error err = { 0 };
+    struct cursor_job *job = ARENA_NEW(r->arena, struct cursor_job);
+    struct query_options q;
+    struct val body;
+    enum errc rc = open_query(r, &body, &job->query, &q, &err);
+
+    if (rc == OK)
+        rc = read_cursor(r, body, job, q.db_id, &err);
+    if (rc != OK) {
+        query_free(job->query);
+        request_fail(r, &err);
+        return;
+    }
+    r->state = job;
+    step_query(r);
+}
+
+static void next_batch(struct request *r, uint64_t batch_id)
+{
+    struct error err = { 0 };
+    uint64_t db_id, id = strtoull(r->params[0].ptr, NULL, 10);
+    struct val body;
+    enum errc rc = database_id(r, &db_id, &err);
+
+    if (rc == OK)
+        rc = cursors_next(r->ctx->cursors, id, db_id, batch_id, now_ms(), r->arena, &body, &err);
+    if (rc == OK)
+        request_reply(r, 200, body);
+    else
+        request_fail(r, &err);
+}
+
+static void post_next(struct request *r)
+{
+    next_batch(r, 0);
+}
+
+static void post_batch(struct request *r)
+{
+    next_batch(r, strtoull(r->params[1].ptr, NULL, 10));
+}
+
+static void delete_cursor(struct request *r)
+{
+    struct error err = { 0 };
+    uint64_t db_id;
+    struct reply a;
+    enum errc rc = database_id(r, &db_id, &err);
+
+    if (rc == OK)
+        rc = cursors_remove(r->ctx->cursors, strtoull(r->params[0].ptr, NULL, 10), db_id, &err);
+    if (rc != OK) {
+        request_fail(r, &err);
+        return;
+    }
+    reply_begin(&a, r);
+    reply_text(&a, "id", r->params[0]);
+    reply_send(&a, 202);
+}
+
+static void post_explain(struct request *r)
+{
+    struct error err = { 0 };
+    struct query *query = NULL;
+    struct query_options q;
+    struct val body, plan;
+    struct reply a;
+    enum errc rc = open_query(r, &body, &query, &q, &err);
+
+    if (rc == OK)
+        rc = query_explain(query, r->arena, &plan, &err);
+    query_free(query);
+    if (rc != OK) {
+        request_fail(r, &err);
+        return;
+    }
+    reply_begin(&a, r);
+    reply_val(&a, "plan", plan);
+    reply_bool(&a, "cacheable", false);
+    reply_list(&a, "warnings");
+    reply_close(&a);
+    reply_send(&a, 200);
+}
+
+static void post_parse(struct request *r)
+{
+    struct error err = { 0 };
+    struct val body, parsed;
+    struct reply a;
+    enum errc rc = request_object(r, &body, &err);
+
+    if (rc == OK)
+        rc = query_parse_only(val_string(val_get(body, slice_str("query"))), r->arena, &parsed,
+                              &err);
+    if (rc != OK) {
+        request_fail(r, &err);
+        return;
+    }
+    reply_begin(&a, r);
+    reply_bool(&a, "parsed", true);
+    for (size_t i = 0; i < val_count(parsed); i++)
+        reply_val(&a, arena_printf(r->arena, "%.*s", SLICE_ARG(val_name_at(parsed, i))),
+                  val_at(parsed, i));
+    reply_send(&a, 200);
+}
+
+const struct route api_arango_cursor_routes[] = {
+    { METHOD_POST, "/_api/cursor", ROLE_USER, ON_POOL, BODY_MAX, post_cursor, "Runs a query." },
+    { METHOD_POST | METHOD_PUT, "/_api/cursor/{id}", ROLE_USER, ON_POOL, 0, post_next,
+      "The next batch." },
+    { METHOD_POST, "/_api/cursor/{id}/{batch}", ROLE_USER, ON_POOL, 0, post_batch,
+      "A batch again." },
+    { METHOD_DELETE, "/_api/cursor/{id}", ROLE_USER, ON_POOL, 0, delete_cursor, "Ends a cursor." },
+    { METHOD_POST, "/_api/explain", ROLE_USER, ON_POOL, BODY_MAX, post_explain, "Shows the plan." },
+    { METHOD_POST, "/_api/query", ROLE_USER, ON_POOL, BODY_MAX, post_parse, "Parses only." },
+    { 0 },
+};

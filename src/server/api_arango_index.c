@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* /_api/index */
+#include "server/reply.h"
+#include "server/router.h"
+#include <stdio.h>
+
+static struct slice index_handle(struct request *r, const struct collection *c,
+                                 const struct index_def *i)
+{
+    return slice_str(arena_printf(r->arena, "%.*s/%llu", SLICE_ARG(c->name),
+                                  (unsigned long long)i->id));
+}
+
+static void put_paths(struct reply *a, const char *name, const struct field_path *f, size_t n)
+{
+    reply_list(a, name);
+    for (size_t k = 0; k < n; k++)
+        reply_text(a, NULL, f[k].text);
+    reply_close(a);
+}
+
+static void put_index(struct reply *a, const struct collection *c, const struct index_def *i)
+{
+    static const char *const metrics[] = { "cosine", "l2", "innerProduct" };
+
+    reply_text(a, "id", index_handle(a->r, c, i));
+    reply_str(a, "type", i->type);
+    reply_text(a, "name", i->name);
+    put_paths(a, "fields", i->fields, i->field_count);
+    reply_bool(a, "unique", i->is_unique);
+    reply_bool(a, "sparse", i->is_sparse);
+    if (i->kind == INDEX_PERSISTENT) {
+        reply_bool(a, "deduplicate", i->deduplicate);
+        reply_bool(a, "estimates", false);
+        if (i->stored_count)
+            put_paths(a, "storedValues", i->stored, i->stored_count);
+    }
+    if (i->kind == INDEX_VECTOR) {
+        reply_open(a, "params");
+        reply_str(a, "metric", metrics[i->metric]);
+        reply_int(a, "dimension", i->dimension);
+        reply_close(a);
+    }
+    reply_bool(a, "inBackground", false);
+    if (!i->is_ready)
+        reply_bool(a, "isBuilding", true);
+}
+
+static bool begin(struct request *r, struct slice name, struct txn **t, const struct collection **c)
+{
+    struct error err = { 0 };
+    struct txn_options opt = { .is_read_only = true };
+    enum errc rc = txn_begin(t, r->ctx->store, &opt, &err);
+
+    if (rc == OK)
+        rc = request_collection(r, *t, name, c, &err);
+    if (rc == OK)
+        return true;
+    txn_end(*t);
+    request_fail(r, &err);
+    return false;
+}
+
+static bool needs_collection(struct request *r, struct slice *name)
+{
+    struct error err = { 0 };
+
+    if (request_param(r, "collection", name) && name->len)
+        return true;
+    fail_num(&err, 1204, "the parameter collection is required");
+    request_fail(r, &err);
+    return false;
+}
+
+static void list_indexes(struct request *r)
+{
+    struct slice name;
+    struct txn *t;
+    const struct collection *c;
+    struct reply a;
+
+    if (!needs_collection(r, &name) || !begin(r, name, &t, &c))
+        return;
+    reply_begin(&a, r);
+    reply_list(&a, "indexes");
+    for (size_t i = 0; i < c->index_count; i++) {
+        reply_open(&a, NULL);
+        put_index(&a, c, &c->indexes[i]);
+        reply_close(&a);
+    }
+    reply_close(&a);
+    reply_open(&a, "identifiers");
+    for (size_t i = 0; i < c->index_count; i++) {
+        char handle[LIMIT_NAME_BYTES + 32];
+        snprintf(handle, sizeof handle, "%.*s", SLICE_ARG(index_handle(r, c, &c->indexes[i])));
+        reply_open(&a, handle);
+        put_index(&a, c, &c->indexes[i]);
+        reply_close(&a);
+    }
+    reply_close(&a);
+    txn_end(t);
+    reply_send(&a, 200);
+}
+
+static void answer_index(struct request *r, const struct collection *c, const struct index_def *i,
+                         int status, int is_new)
+{
+    struct reply a;
+
+    reply_begin(&a, r);
+    put_index(&a, c, i);
+    if (is_new >= 0)
+        reply_bool(&a, "isNewlyCreated", is_new);
+    reply_send(&a, status);
+}
+
+static void no_index(struct request *r, struct txn *t)
+{
+    struct error err = { 0 };
+
+    txn_end(t);
+    fail_num(&err, 1212, "index '%.*s/%.*s' not found", SLICE_ARG(r->params[0]),
+             SLICE_ARG(r->params[1]));
+    request_fail(r, &err);
+}
+
+static void get_index(struct request *r)
+{
+    struct txn *t;
+    const struct collection *c;
+
+    if (!begin(r, r->params[0], &t, &c))
+        return;
+    const struct index_def *i = collection_index_named(c, r->params[1]);
+    if (!i) {
+        no_index(r, t);
+        return;
+    }
+    answer_index(r, c, i, 200, -1);
+    txn_end(t);
+}
+
+static void post_index(struct request *r)
+{
+    struct error err = { 0 };
+    struct slice name;
+    struct txn *t;
+    const struct collection *c;
+    struct val body;
+    uint64_t id, collection_id;
+    bool is_new;
+
+    if (!needs_collection(r, &name))
+        return;
+    enum errc rc = request_object(r, &body, &err);
+    if (rc != OK) {
+        request_fail(r, &err);
+        return;
+    }
+    if (!begin(r, name, &t, &c))
+        return;
+    collection_id = c->id;
+    txn_end(t);
+    rc = store_create_index(r->ctx->store, collection_id, body, &id, &is_new, &err);
+    if (rc != OK) {
+        request_fail(r, &err);
+        return;
+    }
+    if (!begin(r, name, &t, &c))
+        return;
+    const struct index_def *i = collection_index(c, id);
+    if (i)
+        answer_index(r, c, i, is_new ? 201 : 200, is_new);
+    else
+        no_index(r, t), t = NULL;
+    txn_end(t);
+}
+
+static void delete_index(struct request *r)
+{
+    struct error err = { 0 };
+    struct txn *t;
+    const struct collection *c;
+    struct reply a;
+
+    if (!begin(r, r->params[0], &t, &c))
+        return;
+    const struct index_def *i = collection_index_named(c, r->params[1]);
+    if (!i) {
+        no_index(r, t);
+        return;
+    }
+    struct slice handle = index_handle(r, c, i);
+    enum errc rc = i->kind == INDEX_PRIMARY || i->kind == INDEX_EDGE
+                       ? fail(&err, ERR_FORBIDDEN, "the %s index cannot be dropped", i->type)
+                       : store_drop_index(r->ctx->store, c->id, i->id, &err);
+    txn_end(t);
+    if (rc != OK) {
+        request_fail(r, &err);
+        return;
+    }
+    reply_begin(&a, r);
+    reply_text(&a, "id", handle);
+    reply_send(&a, 200);
+}
+
+const struct route api_arango_index_routes[] = {
+    { METHOD_GET, "/_api/index", ROLE_USER, ON_POOL, 0, list_indexes, "Indexes of a collection." },
+    { METHOD_POST, "/_api/index", ROLE_USER, ON_POOL, MIB, post_index, "Creates one." },
+    { METHOD_GET, "/_api/index/{collection}/{id}", ROLE_USER, ON_POOL, 0, get_index, "One." },
+    { METHOD_DELETE, "/_api/index/{collection}/{id}", ROLE_USER, ON_POOL, 0, delete_index, "Drops." },
+    { 0 },
+};

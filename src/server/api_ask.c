@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * /v1/ask: an answer from the documents, with citations; /v1/search: the
+ * passages alone; /v1/import: texts become documents and chunks.
+ */
+#include "base/val_text.h"
+#include "server/reply.h"
+#include "server/router.h"
+#include <math.h>
+#include <pthread.h>
+
+enum { IMPORT_DOCS_MAX = 1000 };
+
+static enum errc database_id(struct request *r, uint64_t *out, struct error *err)
+{
+    struct txn_options opt = { .is_read_only = true };
+    const struct database *db;
+    struct txn *t = NULL;
+    enum errc rc = txn_begin(&t, r->ctx->store, &opt, err);
+
+    if (rc == OK)
+        rc = request_database(r, txn_catalog(t), &db, err);
+    *out = rc == OK ? db->id : 0;
+    txn_end(t);
+    return rc;
+}
+
+static void wake(void *ctx)
+{
+    request_wake(ctx);
+}
+
+static enum errc check_names(struct val body, const char *const *known, size_t count,
+                             struct error *err)
+{
+    for (size_t i = 0; i < val_count(body); i++) {
+        bool is_known = false;
+        for (size_t k = 0; k < count; k++)
+            is_known |= slice_is(val_name_at(body, i), known[k]);
+        if (!is_known)
+            return fail(err, ERR_INVALID, "unknown field '%.*s'", SLICE_ARG(val_name_at(body, i)));
+    }
+    return OK;
+}
+
+static enum errc text_in(struct val body, const char *name, struct slice *out, struct error *err)
+{
+    struct val v = val_get(body, slice_str(name));
+
+    *out = val_string(v);
+    if (val_is_null(v) || val_type(v) == VAL_STRING)
+        return OK;
+    return fail(err, ERR_INVALID, "'%s' must be a string", name);
+}
+
+static enum errc number_in(struct val body, const char *name, double min, double max, double def,
+                           double *out, struct error *err)
+{
+    struct val v = val_get(body, slice_str(name));
+
+    *out = def;
+    if (val_is_null(v))
+        return OK;
+    *out = val_double(v);
+    if (val_type(v) == VAL_NUMBER && *out >= min && *out <= max)
+        return OK;
+    return fail(err, ERR_INVALID, "'%s' must be a number from %g to %g", name, min, max);
+}
+
+/* ---- ask ---- */
+
+struct ask {
+    struct request *r;
+    struct rag_ask *ask;
+    bool is_streaming, is_search, has_begun;
+    pthread_mutex_t lock; /* events come from other threads */
+    struct buf events;    /* ready JSON lines, one event each */
+};
+
+static void put_hits(struct reply *a, const struct rag_source_hit *hits, size_t count)
+{
+    reply_list(a, "sources");
+    for (size_t i = 0; i < count; i++) {
+        reply_open(a, NULL);
+        reply_int(a, "number", (int64_t)i + 1);
+        reply_text(a, "key", hits[i].key);
+        reply_text(a, "title", hits[i].title);
+        reply_text(a, "path", hits[i].path);
+        reply_int(a, "from", (int64_t)hits[i].from);
+        reply_int(a, "to", (int64_t)hits[i].to);
+        reply_double(a, "score", hits[i].score);
+        reply_text(a, "text", hits[i].text);
+        reply_close(a);
+    }
+    reply_close(a);
+}
+
+static void put_citations(struct reply *a, const struct rag_answer *answer)
+{
+    reply_list(a, "citations");
+    for (size_t i = 0; i < answer->citation_count; i++) {
+        const struct rag_citation *c = &answer->citations[i];
+        const struct rag_source_hit *hit = &answer->hits[c->source - 1];
+        reply_open(a, NULL);
+        reply_int(a, "source", c->source);
+        reply_text(a, "title", hit->title);
+        reply_text(a, "path", hit->path);
+        reply_int(a, "from", (int64_t)c->from);
+        reply_int(a, "to", (int64_t)c->to);
+        reply_int(a, "answer_from", (int64_t)c->answer_from);
+        reply_int(a, "answer_to", (int64_t)c->answer_to);
+        reply_text(a, "quote", c->quote);
+        reply_double(a, "score", c->score);
+        reply_close(a);
+    }
+    reply_close(a);
+}
+
+static void put_answer(struct reply *a, const struct ask *k, const struct rag_answer *answer)
+{
+    if (!k->is_search) {
+        reply_text(a, "answer", answer->text);
+        reply_bool(a, "answered", answer->is_answered);
+    }
+    put_hits(a, answer->hits, answer->hit_count);
+    if (!k->is_search) {
+        put_citations(a, answer);
+        reply_text(a, "model", answer->model);
+    }
+    reply_text(a, "embedding_model", answer->embedding_model);
+    reply_open(a, "usage");
+    reply_int(a, "prompt_tokens", answer->prompt_tokens);
+    reply_int(a, "completion_tokens", answer->completion_tokens);
+    reply_close(a);
+    reply_open(a, "timings");
+    reply_double(a, "embed_ms", (double)answer->embed_us / 1000);
+    reply_double(a, "search_ms", (double)answer->search_us / 1000);
+    reply_double(a, "generate_ms", (double)answer->generate_us / 1000);
+    reply_close(a);
+}
+
+/* Called by the lane: no JSON of its own beyond quoting the text. */
+static void on_text(void *ctx, struct slice text)
+{
+    struct ask *k = ctx;
+
+    pthread_mutex_lock(&k->lock);
+    buf_add_str(&k->events, "{\"type\":\"text\",\"text\":");
+    val_print_string(text, &k->events);
+    buf_add_str(&k->events, "}\n");
+    pthread_mutex_unlock(&k->lock);
+    request_wake(k->r);
+}
+
+static void begin_events(struct ask *k)
+{
+    if (!k->has_begun)
+        exchange_start_events(k->r->x, NULL, 0);
+    k->has_begun = true;
+}
+
+static void flush_events(struct ask *k)
+{
+    struct buf ready;
+
+    pthread_mutex_lock(&k->lock);
+    ready = k->events;
+    buf_init(&k->events, 0);
+    pthread_mutex_unlock(&k->lock);
+    for (struct slice rest = buf_slice(&ready); rest.len;) {
+        size_t n = (size_t)((const char *)memchr(rest.ptr, '\n', rest.len) - rest.ptr);
+        begin_events(k);
+        exchange_event(k->r->x, slice_of(rest.ptr, n));
+        rest = slice_of(rest.ptr + n + 1, rest.len - n - 1);
+    }
+    buf_release(&ready);
+}
+
+static void send_event(struct ask *k, struct val v)
+{
+    struct buf text;
+
+    buf_init(&text, 0);
+    val_print(v, &text);
+    begin_events(k);
+    exchange_event(k->r->x, buf_slice(&text));
+    buf_release(&text);
+}
+
+static void ask_release(struct ask *k)
+{
+    rag_ask_free(k->ask);
+    buf_release(&k->events);
+    pthread_mutex_destroy(&k->lock);
+}
+
+static void finish_ask(struct request *r, struct ask *k, const struct rag_answer *answer)
+{
+    struct reply a;
+
+    request_ref(r); /* the answer lives in k until it was printed */
+    reply_begin(&a, r);
+    if (k->is_streaming) {
+        flush_events(k);
+        reply_str(&a, "type", "done");
+        put_answer(&a, k, answer);
+        send_event(k, reply_finish(&a));
+        exchange_event(r->x, slice_str("[DONE]"));
+        exchange_finish(r->x);
+        request_done(r);
+    } else {
+        put_answer(&a, k, answer);
+        reply_send_bare(&a, 200);
+    }
+    ask_release(k);
+    request_unref(r);
+}
+
+static void fail_ask(struct request *r, struct ask *k, const struct error *err)
+{
+    if (!k->has_begun) {
+        ask_release(k);
+        request_fail(r, err);
+        return;
+    }
+    send_event(k, error_body(r->arena, API_OPENAI, err));
+    exchange_event(r->x, slice_str("[DONE]"));
+    exchange_finish(r->x);
+    ask_release(k);
+    request_done(r);
+}
+
+static void step_ask(struct request *r)
+{
+    struct ask *k = r->state;
+    struct error err = { 0 };
+    struct rag_answer answer;
+    enum rag_state state;
+
+    if (rag_ask_step(k->ask, &state, &answer, &err) != OK) {
+        fail_ask(r, k, &err);
+    } else if (state == RAG_DONE) {
+        finish_ask(r, k, &answer);
+    } else {
+        if (k->is_streaming)
+            flush_events(k);
+        request_park(r, step_ask);
+    }
+}
+
+static enum errc read_ask(struct val body, struct rag_ask_options *opt, struct ask *k,
+                          struct error *err)
+{
+    static const char *const known[] = { "question", "collection", "model", "embedding_model",
+                                         "top_k", "min_score", "max_tokens", "temperature",
+                                         "stream" };
+    struct val stream = val_get(body, slice_str("stream"));
+    double top_k, max_tokens;
+    enum errc rc = OK;
+
+    TRY(check_names(body, known, ARRAY_LEN(known), err));
+    TRY(text_in(body, "question", &opt->question, err));
+    if (!opt->question.len)
+        return fail(err, ERR_INVALID, "'question' must be a text that is not empty");
+    TRY(text_in(body, "collection", &opt->chunks, err));
+    TRY(text_in(body, "model", &opt->model, err));
+    TRY(text_in(body, "embedding_model", &opt->embedding_model, err));
+    TRY(number_in(body, "top_k", 1, 100, 0, &top_k, err));
+    TRY(number_in(body, "min_score", -1, 1, NAN, &opt->min_score, err));
+    TRY(number_in(body, "max_tokens", 1, 100000, 0, &max_tokens, err));
+    TRY(number_in(body, "temperature", 0, 2, NAN, &opt->temperature, err));
+    if (!val_is_null(stream) && val_type(stream) != VAL_BOOL)
+        return fail(err, ERR_INVALID, "'stream' must be true or false");
+    opt->top_k = (uint32_t)top_k;
+    opt->max_tokens = (uint32_t)max_tokens;
+    k->is_streaming = val_bool(stream) && !k->is_search;
+out:
+    return rc;
+}
+
+static void ask(struct request *r, bool is_search)
+{
+    struct error err = { 0 };
+    struct ask *k = ARENA_NEW(r->arena, struct ask);
+    struct rag_ask_options opt = { .search_only = is_search, .ctx = k };
+    struct rag_wake waker = { wake, r, exchange_cancel_flag(r->x) };
+    struct val body;
+    enum errc rc = OK;
+
+    k->r = r;
+    k->is_search = is_search;
+    pthread_mutex_init(&k->lock, NULL);
+    TRY(request_object(r, &body, &err));
+    TRY(read_ask(body, &opt, k, &err));
+    TRY(database_id(r, &opt.db_id, &err));
+    if (k->is_streaming)
+        opt.on_text = on_text;
+    r->state = k;
+    TRY(rag_ask_start(&k->ask, &r->ctx->rag, &opt, waker, &err));
+out:
+    if (rc == OK)
+        step_ask(r);
+    else
+        fail_ask(r, k, &err);
+}
+
+static void post_ask(struct request *r)
+{
+    ask(r, false);
+}
+
+static void post_search(struct request *r)
+{
+    ask(r, true);
+}
+
+/* ---- import ---- */
+
+struct import {
+    struct rag_import *import;
+};
+
+static enum errc read_source(struct val v, struct rag_source *s, struct error *err)
+{
+    static const char *const known[] = { "path", "title", "text", "format", "attributes" };
+    struct slice format;
+    enum errc rc = OK;
+
+    if (val_type(v) != VAL_OBJECT)
+        return fail(err, ERR_INVALID, "each document must be an object {path, text}");
+    TRY(check_names(v, known, ARRAY_LEN(known), err));
+    TRY(text_in(v, "path", &s->path, err));
+    TRY(text_in(v, "title", &s->title, err));
+    TRY(text_in(v, "text", &s->text, err));
+    TRY(text_in(v, "format", &format, err));
+    if (!s->path.len)
+        return fail(err, ERR_INVALID, "each document needs a 'path', which identifies it");
+    if (format.len && !slice_is(format, "text") && !slice_is(format, "markdown"))
+        return fail(err, ERR_INVALID, "'format' must be text or markdown");
+    s->format = slice_is(format, "markdown") ? RAG_MARKDOWN : RAG_TEXT;
+    s->attributes = val_get(v, slice_str("attributes"));
+    if (!val_is_null(s->attributes) && val_type(s->attributes) != VAL_OBJECT)
+        return fail(err, ERR_INVALID, "'attributes' must be an object");
+out:
+    return rc;
+}
+
+static void step_import(struct request *r)
+{
+    struct import *k = r->state;
+    struct error err = { 0 };
+    struct rag_import_result result;
+    enum rag_state state;
+    struct reply a;
+
+    if (rag_import_step(k->import, &state, &result, &err) != OK) {
+        rag_import_free(k->import);
+        request_fail(r, &err);
+        return;
+    }
+    if (state == RAG_WAIT) {
+        request_park(r, step_import);
+        return;
+    }
+    rag_import_free(k->import);
+    reply_begin(&a, r);
+    reply_int(&a, "documents", result.documents);
+    reply_int(&a, "unchanged", result.unchanged);
+    reply_int(&a, "chunks", result.chunks);
+    reply_int(&a, "truncated", result.truncated);
+    reply_int(&a, "tokens", result.tokens);
+    reply_send_bare(&a, 200);
+}
+
+static void post_import(struct request *r)
+{
+    static const char *const known[] = { "documents", "model", "documents_collection",
+                                         "chunks_collection" };
+    struct error err = { 0 };
+    struct import *k = ARENA_NEW(r->arena, struct import);
+    struct rag_import_options opt = { 0 };
+    struct rag_wake waker = { wake, r, exchange_cancel_flag(r->x) };
+    struct val body, list;
+    struct rag_source *sources;
+    size_t count;
+    enum errc rc = OK;
+
+    TRY(request_object(r, &body, &err));
+    TRY(check_names(body, known, ARRAY_LEN(known), &err));
+    TRY(text_in(body, "model", &opt.model, &err));
+    TRY(text_in(body, "documents_collection", &opt.documents, &err));
+    TRY(text_in(body, "chunks_collection", &opt.chunks, &err));
+    list = val_get(body, slice_str("documents"));
+    count = val_count(list);
+    if (val_type(list) != VAL_ARRAY || !count || count > IMPORT_DOCS_MAX)
+        TRY(fail(&err, ERR_INVALID, "'documents' must be an array of 1 to %d documents",
+                 IMPORT_DOCS_MAX));
+    sources = arena_zalloc(r->arena, count * sizeof *sources);
+    for (size_t i = 0; i < count; i++)
+        TRY(read_source(val_at(list, i), &sources[i], &err));
+    TRY(database_id(r, &opt.db_id, &err));
+    r->state = k;
+    TRY(rag_import_start(&k->import, &r->ctx->rag, &opt, sources, count, waker, &err));
+out:
+    if (rc == OK)
+        step_import(r);
+    else
+        request_fail(r, &err);
+}
+
+static void delete_document(struct request *r)
+{
+    struct error err = { 0 };
+    struct rag_import_options opt = { 0 };
+    struct slice path;
+    struct reply a;
+    enum errc rc = database_id(r, &opt.db_id, &err);
+
+    if (rc == OK && (!request_param(r, "path", &path) || !path.len))
+        rc = fail(&err, ERR_INVALID, "the parameter path says which document to forget");
+    if (rc == OK)
+        rc = rag_forget(&r->ctx->rag, &opt, path, &err);
+    if (rc != OK) {
+        request_fail(r, &err);
+        return;
+    }
+    reply_begin(&a, r);
+    reply_bool(&a, "forgotten", true);
+    reply_send_bare(&a, 200);
+}
+
+const struct route api_ask_routes[] = {
+    { METHOD_POST, "/v1/ask", ROLE_USER, ON_POOL, MIB, post_ask,
+      "Answers a question from the documents, with citations." },
+    { METHOD_POST, "/v1/search", ROLE_USER, ON_POOL, MIB, post_search, "The nearest passages." },
+    { METHOD_POST, "/v1/import", ROLE_USER, ON_POOL, BODY_MAX, post_import,
+      "Splits, embeds and stores texts." },
+    { METHOD_DELETE, "/v1/import", ROLE_USER, ON_POOL, 0, delete_document,
+      "Forgets a document and its chunks." },
+    { 0 },
+};

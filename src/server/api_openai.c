@@ -1,0 +1,678 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * /v1: models, chat/completions, completions, embeddings.
+ *
+ * Tokens arrive on a lane's thread, which only copies them and wakes the
+ * request; JSON is made on a worker.
+ */
+#include "base/hash.h"
+#include "base/val_text.h"
+#include "server/reply.h"
+#include "server/router.h"
+#include "server/server.h"
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+
+enum { STOPS_MAX = 4, TEXTS_MAX = 2048 };
+
+/* ---- fields of a request ---- */
+
+struct field_rule {
+    const char *name;
+    bool is_supported; /* else 501 unless it has the value that means "off" */
+};
+
+static const struct field_rule generation_fields[] = {
+    { "model", true },
+    { "messages", true },
+    { "prompt", true },
+    { "stream", true },
+    { "stream_options", true },
+    { "temperature", true },
+    { "top_p", true },
+    { "top_k", true },
+    { "min_p", true },
+    { "repeat_penalty", true },
+    { "max_tokens", true },
+    { "max_completion_tokens", true },
+    { "stop", true },
+    { "seed", true },
+    { "presence_penalty", true },
+    { "frequency_penalty", true },
+    { "n", true },
+    { "user", true },
+    { "metadata", true },
+    { "store", true },
+    { "domain", true },
+    { "response_format", true },
+    { "adapter", false },
+    { "tools", false },
+    { "tool_choice", false },
+    { "parallel_tool_calls", false },
+    { "functions", false },
+    { "function_call", false },
+    { "logprobs", false },
+    { "top_logprobs", false },
+    { "logit_bias", false },
+    { "best_of", false },
+    { "echo", false },
+    { "suffix", false },
+    { "retrieval", false },
+    { "modalities", false },
+    { "audio", false },
+    { "prediction", false },
+    { "reasoning_effort", false },
+    { "service_tier", false },
+    { "web_search_options", false },
+};
+
+static bool means_off(struct val v)
+{
+    return val_is_null(v) || (val_type(v) == VAL_BOOL && !val_bool(v)) ||
+           (val_type(v) >= VAL_ARRAY && !val_count(v)) ||
+           (val_type(v) == VAL_NUMBER && val_double(v) == 0);
+}
+
+static enum errc check_fields(struct val body, const struct field_rule *rules, size_t count,
+                              struct error *err)
+{
+    for (size_t i = 0; i < val_count(body); i++) {
+        struct slice name = val_name_at(body, i);
+        const struct field_rule *rule = NULL;
+        for (size_t k = 0; k < count && !rule; k++)
+            if (slice_is(name, rules[k].name))
+                rule = &rules[k];
+        if (!rule)
+            return fail(err, ERR_INVALID, "unknown field '%.*s'", SLICE_ARG(name));
+        if (!rule->is_supported && !means_off(val_at(body, i)))
+            return fail(err, ERR_NOT_IMPLEMENTED, "not implemented: '%.*s'", SLICE_ARG(name));
+    }
+    return OK;
+}
+
+static enum errc get_number(struct val body, const char *name, double min, double max, double def,
+                            double *out, struct error *err)
+{
+    struct val v = val_get(body, slice_str(name));
+
+    *out = def;
+    if (val_is_null(v))
+        return OK;
+    *out = val_double(v);
+    if (val_type(v) == VAL_NUMBER && *out >= min && *out <= max)
+        return OK;
+    return fail(err, ERR_INVALID, "'%s' must be a number from %g to %g", name, min, max);
+}
+
+static enum errc get_bool(struct val body, const char *name, bool *out, struct error *err)
+{
+    struct val v = val_get(body, slice_str(name));
+
+    *out = val_bool(v);
+    if (val_is_null(v) || val_type(v) == VAL_BOOL)
+        return OK;
+    return fail(err, ERR_INVALID, "'%s' must be true or false", name);
+}
+
+static enum errc get_text(struct val body, const char *name, struct slice *out, struct error *err)
+{
+    struct val v = val_get(body, slice_str(name));
+
+    *out = val_string(v);
+    if (val_is_null(v) || val_type(v) == VAL_STRING)
+        return OK;
+    return fail(err, ERR_INVALID, "'%s' must be a string", name);
+}
+
+static enum errc read_sampling(struct val body, struct gen_sampling *s, struct error *err)
+{
+    enum errc rc = OK;
+    double d;
+    struct val seed = val_get(body, slice_str("seed"));
+
+    *s = gen_sampling_default();
+    TRY(get_number(body, "temperature", 0, 2, s->temperature, &s->temperature, err));
+    TRY(get_number(body, "top_p", 0, 1, s->top_p, &s->top_p, err));
+    TRY(get_number(body, "min_p", 0, 1, s->min_p, &s->min_p, err));
+    TRY(get_number(body, "top_k", 0, 1000000, s->top_k, &d, err));
+    s->top_k = (int)d;
+    TRY(get_number(body, "repeat_penalty", 0.1, 10, s->repeat_penalty, &s->repeat_penalty, err));
+    TRY(get_number(body, "presence_penalty", -2, 2, 0, &s->presence_penalty, err));
+    TRY(get_number(body, "frequency_penalty", -2, 2, 0, &s->frequency_penalty, err));
+    if (val_is_null(seed))
+        return OK;
+    if (!val_is_int(seed))
+        return fail(err, ERR_INVALID, "'seed' must be a whole number");
+    s->has_seed = true;
+    s->seed = (uint64_t)val_int(seed);
+out:
+    return rc;
+}
+
+static enum errc read_stops(struct val body, struct slice *stops, size_t *count, struct error *err)
+{
+    struct val v = val_get(body, slice_str("stop"));
+
+    *count = 0;
+    if (val_is_null(v))
+        return OK;
+    size_t n = val_type(v) == VAL_ARRAY ? val_count(v) : 1;
+    if (n > STOPS_MAX)
+        return fail(err, ERR_INVALID, "'stop' takes at most %d texts", STOPS_MAX);
+    for (size_t i = 0; i < n; i++) {
+        struct val one = val_type(v) == VAL_ARRAY ? val_at(v, i) : v;
+        stops[(*count)++] = val_string(one);
+        if (val_type(one) != VAL_STRING || !val_string(one).len)
+            return fail(err, ERR_INVALID, "'stop' must be a text or an array of texts");
+    }
+    return OK;
+}
+
+/* ---- a generation ---- */
+
+struct generation {
+    struct request *r;
+    bool is_chat, is_streaming, wants_usage, has_begun;
+    char id[48];
+    int64_t created;
+    char model[128];
+    struct buf whole; /* without streaming */
+    pthread_mutex_t lock;
+    struct buf fresh; /* text the lane has delivered */
+    struct gen_event last;
+    struct error err;
+    bool is_last;
+};
+
+static void on_event(void *ctx, const struct gen_event *e)
+{
+    struct generation *g = ctx;
+    struct request *r = g->r;
+    bool is_last = e->is_last;
+
+    pthread_mutex_lock(&g->lock);
+    buf_add_slice(&g->fresh, e->text);
+    if (is_last) {
+        g->last = *e;
+        g->last.text = slice_of(NULL, 0);
+        if (e->err)
+            g->err = *e->err;
+        g->last.err = NULL;
+        g->is_last = true;
+    }
+    pthread_mutex_unlock(&g->lock);
+    request_wake(r);
+    if (is_last)
+        request_unref(r);
+}
+
+static void generation_release(struct generation *g)
+{
+    buf_release(&g->whole);
+    buf_release(&g->fresh);
+    pthread_mutex_destroy(&g->lock);
+}
+
+static void put_usage(struct reply *a, const struct gen_event *e)
+{
+    reply_open(a, "usage");
+    reply_int(a, "prompt_tokens", e->prompt_tokens);
+    reply_int(a, "completion_tokens", e->completion_tokens);
+    reply_int(a, "total_tokens", (int64_t)e->prompt_tokens + e->completion_tokens);
+    reply_open(a, "prompt_tokens_details");
+    reply_int(a, "cached_tokens", e->cached_tokens);
+    reply_close(a);
+    reply_close(a);
+}
+
+static void put_head(struct reply *a, const struct generation *g, const char *object)
+{
+    reply_begin(a, g->r);
+    reply_str(a, "id", g->id);
+    reply_str(a, "object", object);
+    reply_int(a, "created", g->created);
+    reply_str(a, "model", g->model);
+}
+
+static void send_event(struct generation *g, struct reply *a)
+{
+    struct arena_mark mark = arena_mark(g->r->arena);
+    struct buf text;
+
+    buf_init(&text, 0);
+    val_print(reply_finish(a), &text);
+    exchange_event(g->r->x, buf_slice(&text));
+    buf_release(&text);
+    arena_rewind(g->r->arena, mark);
+}
+
+/* One chunk; finish NULL while it goes on. */
+static void send_chunk(struct generation *g, struct slice text, const char *role, const char *finish)
+{
+    struct reply a;
+
+    put_head(&a, g, g->is_chat ? "chat.completion.chunk" : "text_completion");
+    reply_list(&a, "choices");
+    reply_open(&a, NULL);
+    reply_int(&a, "index", 0);
+    if (g->is_chat) {
+        reply_open(&a, "delta");
+        if (role)
+            reply_str(&a, "role", role);
+        if (text.len || role)
+            reply_text(&a, "content", text);
+        reply_close(&a);
+    } else {
+        reply_text(&a, "text", text);
+    }
+    reply_null(&a, "logprobs");
+    if (finish)
+        reply_str(&a, "finish_reason", finish);
+    else
+        reply_null(&a, "finish_reason");
+    reply_close(&a);
+    reply_close(&a);
+    send_event(g, &a);
+}
+
+static void send_last(struct generation *g)
+{
+    struct reply a;
+
+    if (g->err.code != OK) {
+        struct buf text;
+        buf_init(&text, 0);
+        val_print(error_body(g->r->arena, API_OPENAI, &g->err), &text);
+        exchange_event(g->r->x, buf_slice(&text));
+        buf_release(&text);
+    } else {
+        send_chunk(g, slice_of("", 0), NULL, gen_finish_name(g->last.finish));
+    }
+    if (g->wants_usage && g->err.code == OK) {
+        put_head(&a, g, g->is_chat ? "chat.completion.chunk" : "text_completion");
+        reply_list(&a, "choices");
+        reply_close(&a);
+        put_usage(&a, &g->last);
+        send_event(g, &a);
+    }
+    exchange_event(g->r->x, slice_str("[DONE]"));
+    exchange_finish(g->r->x);
+}
+
+static void send_whole(struct generation *g)
+{
+    struct reply a;
+
+    put_head(&a, g, g->is_chat ? "chat.completion" : "text_completion");
+    reply_list(&a, "choices");
+    reply_open(&a, NULL);
+    reply_int(&a, "index", 0);
+    if (g->is_chat) {
+        reply_open(&a, "message");
+        reply_str(&a, "role", "assistant");
+        reply_text(&a, "content", buf_slice(&g->whole));
+        reply_null(&a, "refusal");
+        reply_close(&a);
+    } else {
+        reply_text(&a, "text", buf_slice(&g->whole));
+    }
+    reply_null(&a, "logprobs");
+    reply_str(&a, "finish_reason", gen_finish_name(g->last.finish));
+    reply_close(&a);
+    reply_close(&a);
+    put_usage(&a, &g->last);
+    reply_send_bare(&a, 200);
+}
+
+static void begin_stream(struct generation *g)
+{
+    if (g->has_begun)
+        return;
+    g->has_begun = true;
+    exchange_start_events(g->r->x, NULL, 0);
+    if (g->is_chat)
+        send_chunk(g, slice_of("", 0), "assistant", NULL);
+}
+
+static void finish_generation(struct request *r, struct generation *g)
+{
+    struct error err = g->err;
+
+    if (g->is_streaming && (g->has_begun || g->err.code == OK)) {
+        begin_stream(g);
+        send_last(g);
+        generation_release(g);
+        request_done(r);
+        return;
+    }
+    if (err.code == OK && g->last.finish == GEN_CANCELLED)
+        fail(&err, ERR_GONE, "the request was cancelled");
+    if (err.code != OK) {
+        generation_release(g);
+        request_fail(r, &err);
+        return;
+    }
+    request_ref(r); /* the buffers are freed after the reply is made */
+    send_whole(g);
+    generation_release(g);
+    request_unref(r);
+}
+
+static void step_generation(struct request *r)
+{
+    struct generation *g = r->state;
+    struct buf fresh;
+
+    pthread_mutex_lock(&g->lock);
+    fresh = g->fresh;
+    buf_init(&g->fresh, 0);
+    bool is_last = g->is_last;
+    pthread_mutex_unlock(&g->lock);
+    if (fresh.len && g->is_streaming) {
+        begin_stream(g);
+        send_chunk(g, buf_slice(&fresh), NULL, NULL);
+    } else if (fresh.len) {
+        buf_add_slice(&g->whole, buf_slice(&fresh));
+    }
+    buf_release(&fresh);
+    if (is_last)
+        finish_generation(r, g);
+    else
+        request_park(r, step_generation);
+}
+
+static void make_id(const char *prefix, char *out, size_t size)
+{
+    snprintf(out, size, "%s-%016llx", prefix,
+             (unsigned long long)env_random_u64(env_system()));
+}
+
+static enum errc read_generation(struct request *r, struct val body, struct gen_request *req,
+                                 struct generation *g, struct slice *stops, struct error *err)
+{
+    enum errc rc = OK;
+    double n, max_tokens, max_completion;
+    struct val options = val_get(body, slice_str("stream_options"));
+    struct slice format =
+        val_string(val_path(body, (struct slice[]){ slice_str("response_format"), slice_str("type") }, 2));
+
+    (void)r;
+    TRY(check_fields(body, generation_fields, ARRAY_LEN(generation_fields), err));
+    TRY(read_sampling(body, &req->sampling, err));
+    TRY(read_stops(body, stops, &req->stop_count, err));
+    req->stops = stops;
+    TRY(get_number(body, "n", 1, 128, 1, &n, err));
+    if (n != 1)
+        return fail(err, ERR_NOT_IMPLEMENTED, "not implemented: n greater than 1");
+    TRY(get_number(body, "max_tokens", 1, 1e6, 0, &max_tokens, err));
+    TRY(get_number(body, "max_completion_tokens", 1, 1e6, max_tokens, &max_completion, err));
+    req->max_tokens = (uint32_t)max_completion;
+    TRY(get_bool(body, "stream", &g->is_streaming, err));
+    TRY(get_bool(options, "include_usage", &g->wants_usage, err));
+    TRY(get_text(body, "model", &req->model, err));
+    TRY(get_text(body, "domain", &req->domain, err));
+    if (format.len && !slice_is(format, "text"))
+        return fail(err, ERR_NOT_IMPLEMENTED, "not implemented: response_format %.*s",
+                    SLICE_ARG(format));
+out:
+    return rc;
+}
+
+/* The whole way of both endpoints. */
+static void generate(struct request *r, bool is_chat)
+{
+    struct error err = { 0 };
+    struct generation *g = ARENA_NEW(r->arena, struct generation);
+    struct slice stops[STOPS_MAX];
+    struct gen_request req = { .cancel = exchange_cancel_flag(r->x), .on_event = on_event, .ctx = g,
+                               .tenant = r->user };
+    struct model_info info;
+    struct generator *gen = r->ctx->generator;
+    struct val body;
+    enum errc rc = OK;
+
+    g->r = r;
+    g->is_chat = is_chat;
+    pthread_mutex_init(&g->lock, NULL);
+    TRY(request_object(r, &body, &err));
+    TRY(read_generation(r, body, &req, g, stops, &err));
+    if (is_chat) {
+        req.messages = val_get(body, slice_str("messages"));
+        if (val_type(req.messages) != VAL_ARRAY || !val_count(req.messages))
+            TRY(fail(&err, ERR_INVALID, "'messages' must be an array with at least one message"));
+    } else {
+        struct val prompt = val_get(body, slice_str("prompt"));
+        if (val_type(prompt) == VAL_ARRAY && val_count(prompt) == 1)
+            prompt = val_at(prompt, 0);
+        if (val_type(prompt) != VAL_STRING || !val_string(prompt).len)
+            TRY(fail(&err, ERR_INVALID, "'prompt' must be a text that is not empty"));
+        req.prompt = val_string(prompt);
+    }
+    TRY(gen->model(gen, req.model, MODEL_CHAT, &info, &err));
+    snprintf(g->model, sizeof g->model, "%s", info.name);
+    make_id(is_chat ? "chatcmpl" : "cmpl", g->id, sizeof g->id);
+    g->created = (int64_t)(env_wall_us(env_system()) / 1000000);
+    r->state = g;
+    request_ref(r); /* until the last event */
+    rc = gen->submit(gen, &req, &err);
+    if (rc != OK)
+        request_unref(r);
+out:
+    if (rc == OK) {
+        request_park(r, step_generation);
+        return;
+    }
+    generation_release(g);
+    request_fail(r, &err);
+}
+
+static void post_chat(struct request *r)
+{
+    generate(r, true);
+}
+
+static void post_completion(struct request *r)
+{
+    generate(r, false);
+}
+
+/* ---- embeddings ---- */
+
+struct embedding {
+    struct request *r;
+    char model[128];
+    float *vectors;
+    size_t count;
+    uint32_t dimension, tokens;
+    bool wants_base64;
+    struct error err;
+};
+
+static void on_embedded(void *ctx, const struct embed_result *result)
+{
+    struct embedding *e = ctx;
+    struct request *r = e->r;
+
+    if (result->err) {
+        e->err = *result->err;
+    } else {
+        size_t n = result->count * result->dimension;
+        e->vectors = mem_alloc(n * sizeof *e->vectors);
+        memcpy(e->vectors, result->vectors, n * sizeof *e->vectors);
+        e->count = result->count;
+        e->dimension = result->dimension;
+        e->tokens = result->tokens;
+    }
+    request_wake(r);
+    request_unref(r);
+}
+
+static void put_vector(struct reply *a, const struct embedding *e, size_t i)
+{
+    const float *row = e->vectors + i * e->dimension;
+    struct buf text;
+
+    if (!e->wants_base64) {
+        val_put_name(a->b, slice_str("embedding"));
+        val_put_floats(a->b, row, e->dimension);
+        return;
+    }
+    buf_init(&text, 0);
+    base64_encode(slice_of(row, e->dimension * sizeof *row), false, &text);
+    reply_text(a, "embedding", buf_slice(&text));
+    buf_release(&text);
+}
+
+static void step_embeddings(struct request *r)
+{
+    struct embedding *e = r->state;
+    struct reply a;
+
+    if (e->err.code != OK) {
+        request_fail(r, &e->err);
+        return;
+    }
+    reply_begin(&a, r);
+    reply_str(&a, "object", "list");
+    reply_list(&a, "data");
+    for (size_t i = 0; i < e->count; i++) {
+        reply_open(&a, NULL);
+        reply_str(&a, "object", "embedding");
+        reply_int(&a, "index", (int64_t)i);
+        put_vector(&a, e, i);
+        reply_close(&a);
+    }
+    reply_close(&a);
+    reply_str(&a, "model", e->model);
+    reply_open(&a, "usage");
+    reply_int(&a, "prompt_tokens", e->tokens);
+    reply_int(&a, "total_tokens", e->tokens);
+    reply_close(&a);
+    mem_free(e->vectors);
+    reply_send_bare(&a, 200);
+}
+
+static enum errc read_inputs(struct request *r, struct val body, struct slice **texts,
+                             size_t *count, struct error *err)
+{
+    struct val input = val_get(body, slice_str("input"));
+
+    *count = val_type(input) == VAL_ARRAY ? val_count(input) : 1;
+    if (!*count || *count > TEXTS_MAX)
+        return fail(err, ERR_INVALID, "'input' takes 1 to %d texts", TEXTS_MAX);
+    *texts = arena_alloc(r->arena, *count * sizeof(**texts));
+    for (size_t i = 0; i < *count; i++) {
+        struct val v = val_type(input) == VAL_ARRAY ? val_at(input, i) : input;
+        if (val_type(v) != VAL_STRING || !val_string(v).len)
+            return fail(err, ERR_INVALID, "'input' must be a text or an array of texts, none empty");
+        (*texts)[i] = val_string(v);
+    }
+    return OK;
+}
+
+static void post_embeddings(struct request *r)
+{
+    static const struct field_rule fields[] = { { "model", true },
+                                                { "input", true },
+                                                { "encoding_format", true },
+                                                { "user", true },
+                                                { "dimensions", false } };
+    struct error err = { 0 };
+    struct embedding *e = ARENA_NEW(r->arena, struct embedding);
+    struct embed_request req = { .cancel = exchange_cancel_flag(r->x), .on_done = on_embedded,
+                                 .ctx = e };
+    struct generator *gen = r->ctx->generator;
+    struct model_info info;
+    struct slice *texts, format;
+    struct val body;
+    enum errc rc = OK;
+
+    e->r = r;
+    TRY(request_object(r, &body, &err));
+    TRY(check_fields(body, fields, ARRAY_LEN(fields), &err));
+    TRY(get_text(body, "model", &req.model, &err));
+    TRY(get_text(body, "encoding_format", &format, &err));
+    if (format.len && !slice_is(format, "float") && !slice_is(format, "base64"))
+        TRY(fail(&err, ERR_INVALID, "'encoding_format' must be float or base64"));
+    e->wants_base64 = slice_is(format, "base64");
+    TRY(read_inputs(r, body, &texts, &req.count, &err));
+    req.texts = texts;
+    TRY(gen->model(gen, req.model, MODEL_EMBEDDING, &info, &err));
+    snprintf(e->model, sizeof e->model, "%s", info.name);
+    r->state = e;
+    request_ref(r);
+    rc = gen->embed(gen, &req, &err);
+    if (rc != OK)
+        request_unref(r);
+out:
+    if (rc == OK)
+        request_park(r, step_embeddings);
+    else
+        request_fail(r, &err);
+}
+
+/* ---- models ---- */
+
+static void put_model(struct reply *a, const struct model_info *m)
+{
+    reply_str(a, "id", m->name);
+    reply_str(a, "object", "model");
+    reply_int(a, "created", (int64_t)m->created_s);
+    reply_str(a, "owned_by", "themis");
+    reply_str(a, "kind", m->kind == MODEL_CHAT ? "chat" : "embedding");
+    reply_str(a, "description", m->description);
+    reply_int(a, "context_tokens", m->context_tokens);
+    if (m->kind == MODEL_EMBEDDING)
+        reply_int(a, "dimension", m->dimension);
+}
+
+static void list_models(struct request *r)
+{
+    struct model_info infos[SERVER_MODELS_MAX];
+    struct generator *g = r->ctx->generator;
+    size_t n = g->models(g, infos, ARRAY_LEN(infos));
+    struct reply a;
+
+    reply_begin(&a, r);
+    reply_str(&a, "object", "list");
+    reply_list(&a, "data");
+    for (size_t i = 0; i < n && i < ARRAY_LEN(infos); i++) {
+        reply_open(&a, NULL);
+        put_model(&a, &infos[i]);
+        reply_close(&a);
+    }
+    reply_close(&a);
+    reply_send_bare(&a, 200);
+}
+
+static void get_model(struct request *r)
+{
+    struct error err = { 0 };
+    struct model_info info;
+    struct generator *g = r->ctx->generator;
+    struct reply a;
+
+    if (g->model(g, r->params[0], MODEL_CHAT, &info, &err) != OK) {
+        err = (struct error){ 0 };
+        if (g->model(g, r->params[0], MODEL_EMBEDDING, &info, &err) != OK) {
+            request_fail(r, &err);
+            return;
+        }
+    }
+    reply_begin(&a, r);
+    put_model(&a, &info);
+    reply_send_bare(&a, 200);
+}
+
+const struct route api_openai_routes[] = {
+    { METHOD_GET, "/v1/models", ROLE_USER, ON_POOL, 0, list_models, "Loaded models." },
+    { METHOD_GET, "/v1/models/{name*}", ROLE_USER, ON_POOL, 0, get_model, "One model." },
+    { METHOD_POST, "/v1/chat/completions", ROLE_USER, ON_POOL, BODY_MAX, post_chat,
+      "Answers a conversation." },
+    { METHOD_POST, "/v1/completions", ROLE_USER, ON_POOL, BODY_MAX, post_completion,
+      "Continues a text." },
+    { METHOD_POST, "/v1/embeddings", ROLE_USER, ON_POOL, BODY_MAX, post_embeddings,
+      "Vectors of texts." },
+    { 0 },
+};

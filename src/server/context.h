@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * context -- what handlers may reach: filled by server.c, constant while the
+ * server runs.
+ */
+#ifndef SERVER_CONTEXT_H
+#define SERVER_CONTEXT_H
+
+#include "base/pool.h"
+#include "base/settings.h"
+#include "model/model.h"
+#include "query/query.h"
+#include "retrieve/rag.h"
+#include "server/auth.h"
+#include "server/cursor.h"
+#include "store/store.h"
+#include <stdatomic.h>
+
+struct server_ctx {
+    const struct settings *settings;
+    struct store *store;
+    struct models *models;
+    struct generator *generator;
+    struct pool *pool;
+    struct auth *auth;
+    struct cursors *cursors;
+    struct rag_env rag;
+    struct query_env query;
+    struct batch_call infer, embed;
+    uint64_t started_us;
+    char host[128];      /* of --listen, for the Host rule */
+    uint16_t port;
+    char server_id[32];
+    atomic_bool is_draining;
+    _Atomic uint64_t requests;
+};
+
+#endif

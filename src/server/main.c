@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* themisd: command line, then the server. */
+#include "base/buf.h"
+#include "base/log.h"
+#include "server/server.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+static const char usage[] =
+    "usage: themisd --data DIR [--listen HOST:PORT] [--config FILE]\n"
+    "               [--model NAME=FILE.gguf]... [--set key=value]... [--insecure]\n"
+    "\n"
+    "  --data DIR          directory of the store (created if missing)\n"
+    "  --listen HOST:PORT  default 127.0.0.1:8765; port 0 takes a free one\n"
+    "  --config FILE       settings, one \"name = value\" a line\n"
+    "  --model NAME=FILE   load a GGUF model under a name\n"
+    "  --set key=value     change one setting (see --help-settings)\n"
+    "  --insecure          plain HTTP off loopback\n"
+    "  --help-settings     every setting with default and meaning\n"
+    "  --version           version\n";
+
+static NORETURN void misuse(const char *fmt, const char *arg)
+{
+    fprintf(stderr, "themisd: ");
+    fprintf(stderr, fmt, arg);
+    fprintf(stderr, "\nTry 'themisd --help'.\n");
+    exit(2);
+}
+
+static void parse_listen(struct server_options *opt, char *text)
+{
+    char *colon = strrchr(text, ':'), *end;
+    long port = colon ? strtol(colon + 1, &end, 10) : -1;
+
+    if (!colon || colon == text || !colon[1] || *end || port < 0 || port > 65535)
+        misuse("--listen takes HOST:PORT, for example 127.0.0.1:8765 (got '%s')", text);
+    *colon = 0;
+    if (text[0] == '[' && colon[-1] == ']') {
+        colon[-1] = 0;
+        text++;
+    }
+    opt->host = text;
+    opt->port = (uint16_t)port;
+}
+
+static void parse_model(struct server_options *opt, char *text)
+{
+    char *equals = strchr(text, '=');
+
+    if (!equals || equals == text || !equals[1])
+        misuse("--model takes NAME=FILE.gguf (got '%s')", text);
+    if (opt->model_count == SERVER_MODELS_MAX)
+        misuse("too many models at '%s'", text);
+    *equals = 0;
+    opt->models[opt->model_count++] = (struct server_model){ text, equals + 1 };
+}
+
+static void print_settings(void)
+{
+    struct buf text;
+
+    buf_init(&text, 0);
+    settings_print_help(&text);
+    fwrite(text.ptr, 1, text.len, stdout);
+    exit(0);
+}
+
+static void parse_one(struct server_options *opt, const char *flag, char *value)
+{
+    struct error err = { 0 };
+
+    if (!strcmp(flag, "--data"))
+        opt->data = value;
+    else if (!strcmp(flag, "--listen"))
+        parse_listen(opt, value);
+    else if (!strcmp(flag, "--model"))
+        parse_model(opt, value);
+    else if (!strcmp(flag, "--set") && settings_set_pair(&opt->settings, value, &err) != OK)
+        misuse("%s", err.text);
+}
+
+static bool takes_value(const char *flag)
+{
+    static const char *const flags[] = { "--data", "--listen", "--model", "--set", "--config" };
+
+    for (size_t i = 0; i < ARRAY_LEN(flags); i++)
+        if (!strcmp(flag, flags[i]))
+            return true;
+    return false;
+}
+
+/* The file comes before --set, wherever it stands on the line. */
+static void load_config(struct server_options *opt, int argc, char **argv)
+{
+    struct error err = { 0 };
+
+    for (int i = 1; i + 1 < argc; i++)
+        if (!strcmp(argv[i], "--config") && settings_load(&opt->settings, argv[i + 1], &err) != OK)
+            misuse("%s", err.text);
+}
+
+static void parse(struct server_options *opt, int argc, char **argv)
+{
+    load_config(opt, argc, argv);
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--help")) {
+            fputs(usage, stdout);
+            exit(0);
+        } else if (!strcmp(argv[i], "--version")) {
+            puts("themisd " THEMIS_VERSION);
+            exit(0);
+        } else if (!strcmp(argv[i], "--help-settings")) {
+            print_settings();
+        } else if (!strcmp(argv[i], "--insecure")) {
+            opt->is_insecure = true;
+        } else if (!takes_value(argv[i])) {
+            misuse("unknown option '%s'", argv[i]);
+        } else if (i + 1 == argc) {
+            misuse("%s needs a value", argv[i]);
+        } else {
+            parse_one(opt, argv[i], argv[i + 1]);
+            i++;
+        }
+    }
+    if (!opt->data)
+        misuse("%s is required", "--data");
+}
+
+static void raise_file_limit(void)
+{
+    struct rlimit lim;
+
+    if (getrlimit(RLIMIT_NOFILE, &lim) == 0) {
+        lim.rlim_cur = lim.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &lim);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static struct server_options opt = { .host = "127.0.0.1", .port = 8765 };
+    struct server *server = NULL;
+    struct error err = { 0 };
+    enum log_level level;
+
+    settings_init(&opt.settings);
+    parse(&opt, argc, argv);
+    if (!log_parse_level(opt.settings.log_level, &level))
+        misuse("log_level must be error, warn, info or debug (got '%s')", opt.settings.log_level);
+    log_set_level(level);
+    raise_file_limit();
+    if (server_open(&server, &opt, &err) != OK) {
+        fprintf(stderr, "themisd: %s\n", err.text);
+        return err.code == ERR_INVALID ? 2 : 1;
+    }
+    log_info("server", "themis %s listens on http://%s:%u, data in %s", THEMIS_VERSION, opt.host,
+             server_port(server), opt.data);
+    server_run(server);
+    server_close(server);
+    log_info("server", "stopped");
+    return 0;
+}

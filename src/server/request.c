@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The gate decides who runs a request that waits. RUNNING: a worker is in it.
+ * WOKEN: a worker is in it and must run the step again. PARKED: nobody is; the
+ * next wake posts it. So a wake that comes before the park is never lost, and
+ * two workers are never in one request.
+ */
+#include "server/request.h"
+#include "base/log.h"
+#include "base/val_text.h"
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { GATE_RUNNING, GATE_WOKEN, GATE_PARKED };
+
+/* ---- reading ---- */
+
+bool request_param(struct request *r, const char *name, struct slice *out)
+{
+    struct buf value;
+    bool found;
+
+    buf_init(&value, 64 * KIB);
+    found = url_query_get(exchange_query(r->x), name, &value);
+    if (found)
+        *out = arena_copy(r->arena, buf_slice(&value));
+    buf_release(&value);
+    return found;
+}
+
+static bool slice_in(struct slice s, const char *const *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (slice_is(s, words[i]))
+            return true;
+    return false;
+}
+
+enum errc request_flag(struct request *r, const char *name, bool def, bool *out, struct error *err)
+{
+    static const char *const yes[] = { "true", "True", "1", "on", "yes" };
+    static const char *const no[] = { "false", "False", "0", "off", "no" };
+    struct slice text;
+
+    *out = def;
+    if (!request_param(r, name, &text))
+        return OK;
+    *out = slice_in(text, yes, ARRAY_LEN(yes));
+    if (*out || slice_in(text, no, ARRAY_LEN(no)))
+        return OK;
+    return fail(err, ERR_INVALID, "parameter %s must be true or false (got '%.*s')", name,
+                SLICE_ARG(text));
+}
+
+enum errc request_number(struct request *r, const char *name, int64_t def, int64_t min, int64_t max,
+                         int64_t *out, struct error *err)
+{
+    struct slice text;
+    char *end;
+
+    *out = def;
+    if (!request_param(r, name, &text))
+        return OK;
+    *out = strtoll(text.ptr, &end, 10);
+    if (text.len && *end == 0 && *out >= min && *out <= max)
+        return OK;
+    return fail(err, ERR_INVALID, "parameter %s must be a number from %lld to %lld (got '%.*s')",
+                name, (long long)min, (long long)max, SLICE_ARG(text));
+}
+
+enum errc request_json(struct request *r, struct val *out, struct error *err)
+{
+    struct slice body = exchange_body(r->x);
+
+    *out = val_null;
+    return body.len ? val_parse(body, r->arena, out, err) : OK;
+}
+
+enum errc request_object(struct request *r, struct val *out, struct error *err)
+{
+    enum errc rc = request_json(r, out, err);
+
+    if (rc == OK && val_type(*out) != VAL_OBJECT)
+        rc = fail_num(err, 600, "the body must be a JSON object, not %s",
+                      exchange_body(r->x).len ? val_type_name(val_type(*out)) : "empty");
+    return rc;
+}
+
+enum errc request_database(struct request *r, const struct catalog *c, const struct database **out,
+                           struct error *err)
+{
+    *out = catalog_database(c, r->db_name);
+    if (*out)
+        return OK;
+    return fail_num(err, 1228, "database '%.*s' not found", SLICE_ARG(r->db_name));
+}
+
+enum errc request_collection(struct request *r, struct txn *t, struct slice name,
+                             const struct collection **out, struct error *err)
+{
+    const struct database *db;
+    enum errc rc = request_database(r, txn_catalog(t), &db, err);
+
+    if (rc != OK)
+        return rc;
+    *out = catalog_collection(txn_catalog(t), db->id, name);
+    if (*out)
+        return OK;
+    return fail_num(err, 1203, "collection or view not found: %.*s", SLICE_ARG(name));
+}
+
+/* ---- answering ---- */
+
+struct val error_body(struct arena *arena, enum api_style style, const struct error *err)
+{
+    int http = error_http(err);
+
+    if (style == API_OPENAI) {
+        const char *type = http == 401   ? "authentication_error"
+                           : http == 403 ? "permission_error"
+                           : http == 404 ? "not_found_error"
+                           : http == 429 ? "rate_limit_error"
+                           : http < 500  ? "invalid_request_error"
+                                         : "server_error";
+        struct slice names[] = { slice_str("message"), slice_str("type"), slice_str("param"),
+                                 slice_str("code") };
+        struct val values[] = {
+            val_new_string(arena, slice_str(err->text)),
+            val_new_string(arena, slice_str(type)),
+            val_null,
+            http == 404 ? val_new_string(arena, slice_str("not_found")) : val_null,
+        };
+        struct slice outer = slice_str("error");
+        struct val inner = val_new_object(arena, names, values, ARRAY_LEN(names));
+        return val_new_object(arena, &outer, &inner, 1);
+    }
+    struct slice names[] = { slice_str("error"), slice_str("code"), slice_str("errorNum"),
+                             slice_str("errorMessage") };
+    struct val values[] = { val_true, val_new_int(arena, http),
+                            val_new_int(arena, error_num(err)),
+                            val_new_string(arena, slice_str(err->text)) };
+    return val_new_object(arena, names, values, ARRAY_LEN(names));
+}
+
+void request_reply_text(struct request *r, int status, const char *type, struct slice body)
+{
+    exchange_reply(r->x, status, type, NULL, 0, body);
+    request_done(r);
+}
+
+void request_reply_headers(struct request *r, int status, struct val body,
+                           const struct http_header *headers, size_t count)
+{
+    struct buf text;
+
+    buf_init(&text, 0);
+    val_print(body, &text);
+    exchange_reply(r->x, status, "application/json; charset=utf-8", headers, count,
+                   buf_slice(&text));
+    buf_release(&text);
+    request_done(r);
+}
+
+void request_reply(struct request *r, int status, struct val body)
+{
+    request_reply_headers(r, status, body, NULL, 0);
+}
+
+void request_fail(struct request *r, const struct error *err)
+{
+    struct http_header headers[2];
+    size_t count = 0;
+    int http = error_http(err);
+
+    if (http == 503 || http == 429)
+        headers[count++] = (struct http_header){ "Retry-After", "1" };
+    if (http == 401)
+        headers[count++] = (struct http_header){ "WWW-Authenticate", "Basic realm=\"themis\"" };
+    if (http >= 500 && http != 503 && http != 501)
+        log_warn("server", "%.*s answered %d: %s", SLICE_ARG(exchange_path(r->x)), http, err->text);
+    request_reply_headers(r, http, error_body(r->arena, r->style, err), headers, count);
+}
+
+void request_done(struct request *r)
+{
+    request_unref(r);
+}
+
+void request_ref(struct request *r)
+{
+    atomic_fetch_add(&r->refs, 1);
+}
+
+void request_unref(struct request *r)
+{
+    if (atomic_fetch_sub(&r->refs, 1) != 1)
+        return;
+    exchange_unref(r->x);
+    arena_free(r->arena);
+    mem_free(r);
+}
+
+/* ---- waiting ---- */
+
+static void run_step(struct job *job)
+{
+    struct request *r = CONTAINER_OF(job, struct request, job);
+
+    r->step(r);
+}
+
+void request_park(struct request *r, request_fn step)
+{
+    int running = GATE_RUNNING;
+
+    r->step = step;
+    r->job.run = run_step;
+    if (atomic_compare_exchange_strong(&r->gate, &running, GATE_PARKED))
+        return;
+    atomic_store(&r->gate, GATE_RUNNING); /* woken meanwhile: again, behind the others */
+    pool_resume(r->ctx->pool, &r->job);
+}
+
+void request_wake(struct request *r)
+{
+    int seen = atomic_load(&r->gate);
+
+    for (;;) {
+        if (seen == GATE_WOKEN)
+            return;
+        if (atomic_compare_exchange_weak(&r->gate, &seen,
+                                         seen == GATE_PARKED ? GATE_RUNNING : GATE_WOKEN))
+            break;
+    }
+    if (seen == GATE_PARKED)
+        pool_resume(r->ctx->pool, &r->job);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * request -- one HTTP request on its way through the server: what handlers
+ * read, how they answer, and how they wait without holding a worker.
+ *
+ * A handler runs on a worker (or on the loop, for ON_LOOP rows). It answers
+ * and calls request_done, or it parks: it sets step, starts something that
+ * will call request_wake, and returns; step then runs on some worker.
+ */
+#ifndef SERVER_REQUEST_H
+#define SERVER_REQUEST_H
+
+#include "base/arena.h"
+#include "base/pool.h"
+#include "base/val.h"
+#include "net/http.h"
+#include "retrieve/rag.h"
+#include "server/context.h"
+#include "store/doc.h"
+#include "store/txn.h"
+
+struct request;
+
+enum role { ROLE_NONE, ROLE_USER, ROLE_ADMIN };
+enum runs_on { ON_LOOP, ON_POOL };
+enum api_style { API_ARANGO, API_OPENAI }; /* shape of error bodies */
+
+typedef void (*request_fn)(struct request *r);
+
+/* One row per endpoint. {name} in the path captures one segment, {name*} the rest. */
+struct route {
+    unsigned methods; /* enum http_method, or-ed */
+    const char *path;
+    enum role role;
+    enum runs_on runs_on;
+    size_t body_max; /* bytes; 0 = no body; BODY_MAX = the setting */
+    request_fn handler;
+    const char *help;
+};
+#define BODY_MAX ((size_t)-1)
+
+enum { REQUEST_PARAMS = 4, REQUEST_ARENA_MB = 512 };
+
+struct request {
+    struct job job;
+    struct exchange *x;
+    struct server_ctx *ctx;
+    const struct route *route;
+    struct arena *arena;
+    enum api_style style;
+    struct slice params[REQUEST_PARAMS]; /* decoded captures, in order */
+    struct slice db_name;                /* from /_db/NAME, else _system */
+    struct slice user;                   /* authenticated, or "root" while auth is off */
+    uint64_t started_us;
+    bool is_whole;                       /* the body has arrived; loop thread only */
+
+    request_fn step;   /* after a park */
+    void *state;       /* the handler's */
+    _Atomic int gate;  /* running, running and woken, parked */
+    _Atomic int refs;
+};
+
+/* ---- reading ---- */
+
+/* A query parameter, decoded, in the arena; false when absent. */
+bool request_param(struct request *r, const char *name, struct slice *out);
+/* true/1/on/yes, false/0/off/no; anything else is ERR_INVALID. */
+MUST_CHECK enum errc request_flag(struct request *r, const char *name, bool def, bool *out,
+                                  struct error *err);
+MUST_CHECK enum errc request_number(struct request *r, const char *name, int64_t def, int64_t min,
+                                    int64_t max, int64_t *out, struct error *err);
+/* The body as JSON; empty body = null. Broken JSON: errorNum 600. */
+MUST_CHECK enum errc request_json(struct request *r, struct val *out, struct error *err);
+MUST_CHECK enum errc request_object(struct request *r, struct val *out, struct error *err);
+
+/* The database of the URL in the catalog of the transaction: 1228 when unknown. */
+MUST_CHECK enum errc request_database(struct request *r, const struct catalog *c,
+                                      const struct database **out, struct error *err);
+/* Begins a transaction and finds database and collection (captured or named). */
+MUST_CHECK enum errc request_collection(struct request *r, struct txn *t, struct slice name,
+                                        const struct collection **out, struct error *err);
+
+/* ---- answering: each ends the request ---- */
+
+void request_reply(struct request *r, int status, struct val body);
+void request_reply_text(struct request *r, int status, const char *type, struct slice body);
+void request_reply_headers(struct request *r, int status, struct val body,
+                           const struct http_header *headers, size_t count);
+void request_fail(struct request *r, const struct error *err);
+/* After a streamed answer was finished by hand. */
+void request_done(struct request *r);
+
+/* The JSON body of an error in the API's shape, in arena. */
+struct val error_body(struct arena *arena, enum api_style style, const struct error *err);
+
+/* ---- waiting ---- */
+
+/*
+ * step runs when request_wake is called, or has been since the last park.
+ * Returns to the handler, which must return at once.
+ */
+void request_park(struct request *r, request_fn step);
+/* Any thread, any number of times while the caller holds a reference or the request is parked. */
+void request_wake(struct request *r);
+void request_ref(struct request *r);
+void request_unref(struct request *r);
+
+#endif

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Start: store, models, workers, listener. Life of a request: on_headers (loop:
+ * host rule, route, credentials) -> body -> handler (worker). Stop, in this
+ * order: refuse new requests, wait for the running ones, models, workers,
+ * cursors, store.
+ */
+#include "server/server.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "server/context.h"
+#include "server/router.h"
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { TICK_MS = 100, EXPIRE_MS = 1000 };
+
+struct server {
+    struct server_ctx ctx;
+    struct server_options opt;
+    struct loop *loop;
+    struct http_server *http;
+    struct loop_timer *tick;
+    struct job expire_job;
+    atomic_bool is_expiring;
+    uint64_t last_expire_ms, drain_until_ms;
+    struct loop_task stop_task;
+};
+
+static struct metric requests_refused =
+    METRIC_COUNTER("themis_requests_refused_total", "Requests refused before a handler.");
+static struct metric request_seconds =
+    METRIC_HISTOGRAM("themis_http_request_duration_seconds", "From headers to handler's end.");
+
+/* ---- a request ---- */
+
+static struct request *request_new(struct server *s, struct exchange *x)
+{
+    struct request *r = mem_zalloc(sizeof *r);
+
+    r->ctx = &s->ctx;
+    r->x = exchange_ref(x);
+    r->arena = arena_new((size_t)REQUEST_ARENA_MB * MIB);
+    r->db_name = slice_str("_system");
+    r->refs = 1;
+    r->started_us = env_mono_us(env_system());
+    return r;
+}
+
+static void refuse(struct request *r, const struct error *err)
+{
+    metric_add(&requests_refused, 1);
+    request_fail(r, err);
+}
+
+static bool decode_in(struct request *r, struct slice in, struct slice *out)
+{
+    struct buf text;
+    bool is_ok;
+
+    buf_init(&text, 64 * KIB);
+    is_ok = url_decode(in, false, &text) && !text.is_overfull;
+    if (is_ok)
+        *out = arena_copy(r->arena, buf_slice(&text));
+    buf_release(&text);
+    return is_ok;
+}
+
+static enum errc find_route(struct request *r, struct route_match *m, struct error *err)
+{
+    struct slice db, rest, path = exchange_path(r->x);
+    char allowed[64];
+
+    if (!router_split_db(path, &db, &rest) || (db.len && !decode_in(r, db, &r->db_name)))
+        return fail(err, ERR_INVALID, "the path names no database after /_db/");
+    r->style = slice_starts(rest, "/v1/") ? API_OPENAI : API_ARANGO;
+    router_find(rest, exchange_method(r->x), m);
+    if (!m->allowed)
+        return fail(err, ERR_NOT_FOUND, "unknown path '%.*s'", SLICE_ARG(path));
+    if (!m->route) {
+        router_allow_text(m->allowed, allowed, sizeof allowed);
+        return fail(err, ERR_METHOD, "this path takes %s", allowed);
+    }
+    for (size_t i = 0; i < REQUEST_PARAMS && m->params[i].len; i++)
+        if (!decode_in(r, m->params[i], &r->params[i]))
+            return fail(err, ERR_INVALID, "the path has a broken %%-escape");
+    r->route = m->route;
+    return OK;
+}
+
+static enum errc check_identity(struct request *r, struct error *err)
+{
+    struct identity who;
+    const struct settings *s = r->ctx->settings;
+    enum errc rc = auth_check(r->ctx->auth, exchange_header(r->x, "authorization"), s->auth, &who,
+                              err);
+
+    if (r->route->role == ROLE_NONE)
+        return OK;
+    if (rc != OK)
+        return rc;
+    if (!who.user[0] && s->auth)
+        return fail_num(err, 401, "credentials are required");
+    r->user = arena_copy(r->arena, slice_str(who.user[0] ? who.user : "root"));
+    return OK;
+}
+
+static enum errc admit(struct request *r, struct error *err)
+{
+    struct route_match m;
+    struct server_ctx *ctx = r->ctx;
+    enum errc rc = auth_check_host(exchange_header(r->x, "host"), exchange_header(r->x, "origin"),
+                                   ctx->host, ctx->port, ctx->settings->allowed_hosts,
+                                   ctx->settings->cors_origins, err);
+
+    if (rc == OK)
+        rc = find_route(r, &m, err);
+    if (rc == OK)
+        rc = check_identity(r, err);
+    if (rc == OK && atomic_load(&ctx->is_draining) && r->route->role != ROLE_NONE)
+        rc = fail(err, ERR_BUSY, "the server is shutting down");
+    return rc;
+}
+
+/* The client left before its request was whole: nobody else will free it. */
+static void on_gone(void *arg)
+{
+    struct request *r = arg;
+
+    if (!r->is_whole)
+        request_unref(r);
+}
+
+static void on_headers(void *arg, struct exchange *x)
+{
+    struct server *s = arg;
+    struct request *r = request_new(s, x);
+    struct error err = { 0 };
+
+    atomic_fetch_add(&s->ctx.requests, 1);
+    if (admit(r, &err) != OK) {
+        refuse(r, &err);
+        return;
+    }
+    exchange_set_user(x, r);
+    exchange_on_cancel(x, on_gone, r);
+    size_t max = r->route->body_max == BODY_MAX ? (size_t)s->ctx.settings->max_body_bytes
+                                                : r->route->body_max;
+    exchange_want_body(x, max ? max : 64 * KIB);
+}
+
+static void run_handler(struct job *job)
+{
+    struct request *r = CONTAINER_OF(job, struct request, job);
+    uint64_t started_us = r->started_us;
+
+    r->route->handler(r);
+    metric_observe_us(&request_seconds, env_mono_us(env_system()) - started_us);
+}
+
+static void on_request(void *arg, struct exchange *x)
+{
+    struct request *r = exchange_user(x);
+    struct error err = { 0 };
+
+    (void)arg;
+    r->is_whole = true;
+    if (r->route->runs_on == ON_LOOP) {
+        r->route->handler(r);
+        return;
+    }
+    r->job.run = run_handler;
+    if (pool_post(r->ctx->pool, &r->job, &err) != OK)
+        refuse(r, &err);
+}
+
+/* ---- time ---- */
+
+static void expire_run(struct job *job)
+{
+    struct server *s = CONTAINER_OF(job, struct server, expire_job);
+
+    cursors_expire(s->ctx.cursors, env_mono_ms(env_system()));
+    atomic_store(&s->is_expiring, false);
+}
+
+static void begin_drain(struct server *s)
+{
+    if (atomic_exchange(&s->ctx.is_draining, true))
+        return;
+    s->drain_until_ms = loop_now_ms(s->loop) + (uint64_t)s->ctx.settings->drain_timeout_ms;
+    log_info("server", "stopping: %zu requests are running", http_server_active(s->http));
+    http_server_drain(s->http);
+}
+
+static void on_tick(void *arg)
+{
+    struct server *s = arg;
+    uint64_t now_ms = loop_now_ms(s->loop);
+
+    if (atomic_load(&s->ctx.is_draining)) {
+        size_t active = http_server_active(s->http);
+        if (active && now_ms < s->drain_until_ms)
+            return;
+        if (active)
+            log_warn("server", "%zu requests did not end within drain_timeout_ms", active);
+        loop_stop(s->loop);
+    } else if (now_ms - s->last_expire_ms >= EXPIRE_MS &&
+               !atomic_exchange(&s->is_expiring, true)) {
+        s->last_expire_ms = now_ms;
+        s->expire_job.run = expire_run;
+        pool_resume(s->ctx.pool, &s->expire_job);
+    }
+}
+
+static void on_signal(void *arg, int signum)
+{
+    (void)signum;
+    begin_drain(arg);
+}
+
+static void stop_run(struct loop_task *task)
+{
+    begin_drain(CONTAINER_OF(task, struct server, stop_task));
+}
+
+void server_stop(struct server *s)
+{
+    s->stop_task.run = stop_run;
+    loop_post(s->loop, &s->stop_task);
+}
+
+/* ---- start ---- */
+
+static void on_load_progress(void *arg, const char *name, double done)
+{
+    (void)arg;
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "\rloading %s: %3.0f %%%s", name, done * 100, done >= 1 ? "\n" : "");
+}
+
+static enum errc open_parts(struct server *s, struct error *err)
+{
+    enum errc rc = OK;
+    struct server_ctx *ctx = &s->ctx;
+    struct settings *set = &s->opt.settings;
+    struct store_options store_opt = { .path = s->opt.data, .settings = set };
+    struct models_options model_opt = { .settings = set, .on_progress = on_load_progress };
+    unsigned workers = (unsigned)set->workers;
+
+    if (!workers) {
+        long cores = sysconf(_SC_NPROCESSORS_ONLN);
+        workers = cores > 2 ? (unsigned)cores * 2 : 4;
+    }
+    TRY(auth_open(&ctx->auth, set, err));
+    TRY(store_open(&ctx->store, &store_opt, err));
+    TRY(models_new(&ctx->models, &model_opt, err));
+    for (size_t i = 0; i < s->opt.model_count; i++)
+        TRY(models_load(ctx->models, s->opt.models[i].name, s->opt.models[i].path, err));
+    ctx->generator = models_generator(ctx->models);
+    TRY(pool_new(&ctx->pool, "worker", workers, (unsigned)set->worker_queue, err));
+    ctx->cursors = cursors_new((size_t)set->max_cursors, 0);
+    ctx->rag = (struct rag_env){ .store = ctx->store, .generator = ctx->generator, .settings = set };
+    rag_calls_init(&ctx->infer, &ctx->embed, ctx->generator);
+    ctx->query = (struct query_env){ .store = ctx->store,
+                                     .calls = { &ctx->infer, &ctx->embed },
+                                     .env = env_system() };
+out:
+    return rc;
+}
+
+static enum errc check_exposure(const struct server *s, struct error *err)
+{
+    struct settings *set = (struct settings *)&s->opt.settings;
+
+    if (host_is_loopback(slice_str(s->opt.host)))
+        return OK;
+    set->auth = true;
+    if (!auth_has_password(s->ctx.auth))
+        return fail(err, ERR_INVALID,
+                    "listening on %s needs a password for root: set root_password_file or "
+                    "THEMIS_ROOT_PASSWORD", s->opt.host);
+    if (!s->opt.is_insecure)
+        return fail(err, ERR_INVALID,
+                    "listening on %s needs TLS, which this version does not have yet: put a proxy "
+                    "in front, or pass --insecure to serve plain HTTP", s->opt.host);
+    return OK;
+}
+
+static enum errc listen_on(struct server *s, struct error *err)
+{
+    const struct settings *set = &s->opt.settings;
+    struct http_server_options opt = {
+        .host = s->opt.host,
+        .port = s->opt.port,
+        .limits = { .header_bytes = (size_t)set->max_header_bytes,
+                    .body_bytes = (size_t)set->max_body_bytes,
+                    .connections = (size_t)set->max_connections,
+                    .header_ms = (uint64_t)set->header_timeout_ms,
+                    .body_ms = (uint64_t)set->body_timeout_ms,
+                    .idle_ms = (uint64_t)set->idle_timeout_ms,
+                    .pipeline = 16 },
+        .handler = { .on_headers = on_headers, .on_request = on_request, .ctx = s },
+        .server_name = "themis/" THEMIS_VERSION,
+    };
+
+    return http_server_new(&s->http, s->loop, &opt, err);
+}
+
+enum errc server_open(struct server **out, const struct server_options *opt, struct error *err)
+{
+    enum errc rc = OK;
+    struct server *s = mem_zalloc(sizeof *s);
+
+    s->opt = *opt;
+    s->ctx.settings = &s->opt.settings;
+    s->ctx.started_us = env_wall_us(env_system());
+    snprintf(s->ctx.host, sizeof s->ctx.host, "%s", opt->host);
+    snprintf(s->ctx.server_id, sizeof s->ctx.server_id, "%llu",
+             (unsigned long long)(env_random_u64(env_system()) >> 12));
+    signal(SIGPIPE, SIG_IGN);
+    TRY(open_parts(s, err));
+    TRY(check_exposure(s, err));
+    TRY(loop_new(&s->loop, err));
+    TRY(listen_on(s, err));
+    s->ctx.port = http_server_port(s->http);
+    TRY(loop_on_signal(s->loop, SIGTERM, on_signal, s, err));
+    TRY(loop_on_signal(s->loop, SIGINT, on_signal, s, err));
+    s->tick = loop_timer_new(s->loop, on_tick, s);
+    loop_timer_start(s->tick, TICK_MS, TICK_MS);
+    *out = s;
+    s = NULL;
+out:
+    server_close(s);
+    return rc;
+}
+
+uint16_t server_port(const struct server *s)
+{
+    return s->ctx.port;
+}
+
+void server_run(struct server *s)
+{
+    loop_run(s->loop);
+}
+
+void server_close(struct server *s)
+{
+    if (!s)
+        return;
+    if (s->ctx.models)
+        models_drain(s->ctx.models);
+    if (s->http)
+        http_server_free(s->http); /* sets the cancel flag of what is left */
+    models_free(s->ctx.models);
+    pool_free(s->ctx.pool);
+    cursors_free(s->ctx.cursors);
+    if (s->tick)
+        loop_timer_free(s->tick);
+    loop_free(s->loop);
+    auth_close(s->ctx.auth);
+    store_close(s->ctx.store);
+    mem_free(s);
+}
