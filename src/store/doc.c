@@ -52,6 +52,7 @@ enum errc row_find(struct txn *t, const struct collection *c, struct slice key, 
                    struct row *out, struct error *err)
 {
     struct slice value = { NULL, 0 };
+    *out = (struct row){ .key = key, .doc = VAL_NONE };
     enum errc rc = find_slot(t, c, key, &out->slot, err);
     if (rc != OK)
         return rc;
@@ -60,10 +61,8 @@ enum errc row_find(struct txn *t, const struct collection *c, struct slice key, 
     row_key(&at, c, out->slot, key);
     rc = txn_get(t, KV_DOC, buf_slice(&at), arena, &value, err);
     buf_release(&at);
-    if (rc == OK) {
-        out->key = key;
+    if (rc == OK)
         out->doc.at = (const uint8_t *)value.ptr;
-    }
     return rc;
 }
 
@@ -117,7 +116,7 @@ out:
 enum errc doc_get(struct txn *t, const struct collection *c, struct slice key, struct arena *arena,
                   struct val *out, struct error *err)
 {
-    struct row row;
+    struct row row = { .slot = 0 };
     txn_guard_read(t, c);
     enum errc rc = row_find(t, c, key, arena, &row, err);
     txn_scratch_reset(t);
@@ -208,7 +207,7 @@ static enum errc write_over(const struct write *w, const struct row *old, struct
                             bool is_patch, struct error *err)
 {
     enum errc rc = OK;
-    struct row new;
+    struct row new = { .slot = 0 };
     struct doc_make m = { .collection = w->collection,
                           .key = text_of(old->doc, "_key"),
                           .doc = doc,
@@ -247,7 +246,7 @@ static enum errc insert_over(const struct write *w, const struct row *old, struc
 static enum errc insert(const struct write *w, struct val doc, struct error *err)
 {
     enum errc rc = OK;
-    struct row old, new;
+    struct row old = { .slot = 0 }, new = old;
     struct doc_make m = {
         .collection = w->collection, .doc = doc, .opt = w->opt, .arena = w->arena
     };
@@ -284,7 +283,7 @@ static enum errc change_existing(const struct write *w, struct slice key, struct
                                  bool is_patch, struct error *err)
 {
     enum errc rc = OK;
-    struct row old;
+    struct row old = { .slot = 0 };
     TRY(check_object(doc, err));
     TRY(find_existing(w, key, &old, err));
     rc = write_over(w, &old, doc, is_patch, err);
@@ -311,7 +310,7 @@ enum errc doc_replace(struct txn *t, const struct collection *c, struct slice ke
 static enum errc remove_existing(const struct write *w, struct slice key, struct error *err)
 {
     enum errc rc = OK;
-    struct row old;
+    struct row old = { .slot = 0 };
     TRY(find_existing(w, key, &old, err));
     TRY(check_rev(&old, VAL_NONE, w->opt, err));
     TRY(row_change(w->txn, w->collection, &old, NULL, err));

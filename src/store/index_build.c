@@ -125,13 +125,14 @@ static enum errc find_both(struct change *ch, uint64_t collection_id, uint64_t i
                            struct collection **c, struct index_def **index, struct error *err)
 {
     *c = clone_collection(ch->clone, collection_id, NULL);
-    if (!*c)
-        return fail_num(err, 1203, "collection with id %" PRIu64 " not found", collection_id);
-    *index = clone_index(*c, index_id);
-    if (!*index)
-        return fail_num(err, 1212, "index '%.*s/%" PRIu64 "' not found", SLICE_ARG((*c)->name),
-                        index_id);
-    return OK;
+    *index = *c ? clone_index(*c, index_id) : NULL;
+    if (*index)
+        return OK;
+    if (*c)
+        fail_num(err, 1212, "index '%.*s/%" PRIu64 "' not found", SLICE_ARG((*c)->name), index_id);
+    else
+        fail_num(err, 1203, "collection with id %" PRIu64 " not found", collection_id);
+    return ERR_NOT_FOUND;
 }
 
 static enum errc set_ready(struct store *s, uint64_t collection_id, uint64_t index_id,
@@ -139,8 +140,8 @@ static enum errc set_ready(struct store *s, uint64_t collection_id, uint64_t ind
 {
     enum errc rc = OK;
     struct change ch;
-    struct collection *c;
-    struct index_def *index;
+    struct collection *c = NULL;
+    struct index_def *index = NULL;
     TRY(change_begin(&ch, s, err));
     TRY(find_both(&ch, collection_id, index_id, &c, &index, err));
     index->is_ready = true;
@@ -154,8 +155,8 @@ static enum errc drop(struct store *s, uint64_t collection_id, uint64_t index_id
 {
     enum errc rc = OK;
     struct change ch;
-    struct collection *c;
-    struct index_def *index;
+    struct collection *c = NULL;
+    struct index_def *index = NULL;
     TRY(change_begin(&ch, s, err));
     TRY(find_both(&ch, collection_id, index_id, &c, &index, err));
     if (index->kind == INDEX_PRIMARY || index->kind == INDEX_EDGE) {
@@ -187,13 +188,17 @@ static struct slice collator_name(const struct store *s, const struct index_def 
 static enum errc find_equal(const struct collection *c, const struct index_def *wanted,
                             const struct index_def **out, struct error *err)
 {
+    const struct index_def *same_name = NULL;
     *out = NULL;
-    for (size_t i = 0; i < c->index_count; i++)
-        if (index_def_equal(&c->indexes[i], wanted))
-            *out = &c->indexes[i];
-    for (size_t i = 0; !*out && i < c->index_count; i++)
-        if (wanted->name.len && slice_eq(c->indexes[i].name, wanted->name))
-            return fail_num(err, 1207, "duplicate index name '%.*s'", SLICE_ARG(wanted->name));
+    for (size_t i = 0; i < c->index_count; i++) {
+        const struct index_def *x = &c->indexes[i];
+        if (index_def_equal(x, wanted))
+            *out = x;
+        else if (wanted->name.len && slice_eq(x->name, wanted->name))
+            same_name = x;
+    }
+    if (same_name && !*out)
+        return fail_num(err, 1207, "duplicate index name '%.*s'", SLICE_ARG(wanted->name));
     return OK;
 }
 
@@ -289,8 +294,8 @@ static enum errc reset(struct store *s, uint64_t collection_id, uint64_t index_i
 {
     enum errc rc = OK;
     struct change ch;
-    struct collection *c;
-    struct index_def *index;
+    struct collection *c = NULL;
+    struct index_def *index = NULL;
     TRY(change_begin(&ch, s, err));
     TRY(find_both(&ch, collection_id, index_id, &c, &index, err));
     log_info("store", "building index %.*s of %.*s again", SLICE_ARG(index->name),

@@ -71,13 +71,12 @@ static enum errc parse_path(struct field_path *out, struct slice text, struct ar
                             struct error *err)
 {
     static const char star[] = "[*]";
-    struct slice rest = text;
     size_t cap = 1, n = 0;
     for (size_t i = 0; i < text.len; i++)
         cap += text.ptr[i] == '.';
     struct slice *names = arena_alloc(arena, cap * sizeof *names);
     *out = (struct field_path){ .text = arena_copy(arena, text), .names = names };
-    rest = out->text;
+    struct slice rest = out->text;
     if (rest.len > 3 && memcmp(rest.ptr + rest.len - 3, star, 3) == 0) {
         out->is_expanded = true;
         rest.len -= 3;

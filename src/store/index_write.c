@@ -164,22 +164,18 @@ static int compare_entries(const void *a, const void *b)
 
 static enum errc fail_unique(struct error *err, const struct index_def *index, struct slice doc_key)
 {
-    char fields[100] = "";
-    size_t n = 0;
-    for (size_t i = 0; i < index->field_count && n < sizeof fields - 1; i++) {
-        struct slice text = index->fields[i].text;
-        if (i && n + 2 < sizeof fields) {
-            memcpy(fields + n, ", ", 2);
-            n += 2;
-        }
-        size_t take = text.len < sizeof fields - 1 - n ? text.len : sizeof fields - 1 - n;
-        memcpy(fields + n, text.ptr, take);
-        n += take;
+    struct buf fields;
+    buf_init(&fields, 100);
+    for (size_t i = 0; i < index->field_count; i++) {
+        buf_add_str(&fields, i ? ", " : "");
+        buf_add_slice(&fields, index->fields[i].text);
     }
-    return fail_num(err, 1210,
-                    "unique constraint violated - in index %.*s of type %s over '%.*s'; "
-                    "conflicting key: %.*s",
-                    SLICE_ARG(index->name), index->type, (int)n, fields, SLICE_ARG(doc_key));
+    fail_num(err, 1210,
+             "unique constraint violated - in index %.*s of type %s over '%s'; "
+             "conflicting key: %.*s",
+             SLICE_ARG(index->name), index->type, buf_cstr(&fields), SLICE_ARG(doc_key));
+    buf_release(&fields);
+    return ERR_EXISTS;
 }
 
 /* Elements that occur twice: one entry, or a violation when that is asked for. */
@@ -298,6 +294,7 @@ static enum errc change_one(struct txn *t, const struct collection *c,
                             const struct row *new, struct error *err)
 {
     enum errc rc = OK;
+    assert(old || new);
     struct index_entries before = { NULL, 0, 0 }, after = { NULL, 0, 0 };
     struct arena *arena = txn_scratch(t);
     const struct collator *collator = t->store->collator;

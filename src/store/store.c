@@ -104,9 +104,13 @@ static enum errc load_catalog(struct store *s, struct arena *arena, struct catal
 {
     struct slice value = { NULL, 0 };
     enum errc rc = kv_get(s->kv, NULL, KV_META, slice_str(catalog_key), arena, &value, err);
-    if (rc == ERR_NOT_FOUND)
-        return fail(err, ERR_CORRUPT, "the store has no catalog");
-    return rc == OK ? catalog_decode(out, value, err) : rc;
+    *out = NULL;
+    if (rc == OK)
+        return catalog_decode(out, value, err);
+    if (rc != ERR_NOT_FOUND)
+        return rc;
+    fail(err, ERR_CORRUPT, "the store has no catalog");
+    return ERR_CORRUPT;
 }
 
 static enum errc find_last_seq(struct store *s, uint64_t *out, struct error *err)

@@ -79,7 +79,7 @@ static struct write_node *node_for(struct write_set *w, enum kv_family f, struct
     if (n && slice_eq(n->key, key))
         return n;
     unsigned height = random_height(w);
-    n = arena_zalloc(w->arena, sizeof *n + height * sizeof n->next[0]);
+    n = arena_zalloc(w->arena, sizeof *n + height * sizeof(void *));
     n->key = arena_copy(w->arena, key);
     n->height = height;
     for (unsigned level = 0; level < height; level++) {
