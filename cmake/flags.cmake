@@ -26,6 +26,7 @@ add_library(themis_flags INTERFACE)
 target_compile_options(themis_flags INTERFACE
   -Wall -Wextra -Wshadow -Wvla -Wpointer-arith -Wundef -Wformat=2
   $<$<COMPILE_LANGUAGE:C>:-std=gnu17>
+  $<$<COMPILE_LANGUAGE:CXX>:-std=gnu++17>
   $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>
   $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>
   -D_GNU_SOURCE -fvisibility=hidden -fno-omit-frame-pointer -fno-strict-aliasing -fstack-protector-strong)
