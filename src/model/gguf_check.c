@@ -21,6 +21,8 @@ enum {
     MAX_TENSOR_NAME = 63,
     MAX_DIMS = 4,
     MAX_LAYERS = 4096,
+    ALIGNMENT_MIN = 32,
+    POOLING_MAX = 4,
     TYPE_COUNT = 43,
 };
 
@@ -163,6 +165,25 @@ out:
     return rc;
 }
 
+/* Values that llama.cpp would divide by, allocate by or assert on. */
+static const char *bad_value(struct reader *r, const char *key, uint32_t type, uint32_t v)
+{
+    float f = 0;
+    memcpy(&f, &v, sizeof f);
+    if (strcmp(key, "general.alignment") == 0) {
+        if (type != KV_UINT32 || v < ALIGNMENT_MIN || v > 65536 || (v & (v - 1)) != 0)
+            return "the alignment is not a power of two from 32 on";
+        r->alignment = v;
+    }
+    if (ends_with(key, ".block_count") && (type != KV_UINT32 || v == 0 || v > MAX_LAYERS))
+        return "the number of layers is out of range";
+    if (ends_with(key, "_epsilon") && !(type == KV_FLOAT32 && f >= 0 && f < 1))
+        return "the epsilon of a norm is out of range";
+    if (ends_with(key, ".pooling_type") && v > POOLING_MAX)
+        return "the pooling type is unknown";
+    return NULL;
+}
+
 static enum errc check_number(struct reader *r, const char *key, uint32_t type)
 {
     uint8_t raw[8] = { 0 };
@@ -171,14 +192,8 @@ static enum errc check_number(struct reader *r, const char *key, uint32_t type)
     if (rc != OK)
         return rc;
     memcpy(&v, raw, sizeof v);
-    if (strcmp(key, "general.alignment") == 0) {
-        if (type != KV_UINT32 || v == 0 || v > 65536 || (v & (v - 1)) != 0)
-            return bad(r, "the alignment is not a power of two");
-        r->alignment = v;
-    }
-    if (ends_with(key, ".block_count") && (type != KV_UINT32 || v == 0 || v > MAX_LAYERS))
-        return bad(r, "the number of layers is out of range");
-    return OK;
+    const char *what = bad_value(r, key, type, v);
+    return what ? bad(r, what) : OK;
 }
 
 static enum errc check_pair(struct reader *r)
@@ -217,6 +232,8 @@ static enum errc tensor_bytes(struct reader *r, uint32_t type, const uint64_t *d
         values *= dims[i];
     }
     uint64_t per_block = tensor_types[type].values;
+    if (n == 1 && per_block > 1) /* norms and biases: llama.cpp asserts that they are not */
+        return bad(r, "a vector is quantised");
     if ((n ? dims[0] : 1) % per_block != 0)
         return bad(r, "a row of a tensor is not whole blocks");
     if (values / per_block > (uint64_t)INT64_MAX / tensor_types[type].bytes)

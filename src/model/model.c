@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { HOLDER_IDS = 18, WINDOW_MAX = 2048, LANES_DEFAULT_MAX = 16 };
+enum { HOLDER_IDS = 18, WINDOW_MIN = 16, WINDOW_MAX = 2048, LANES_DEFAULT_MAX = 16 };
 
 enum errc models_new(struct models **out, const struct models_options *opt, struct error *err)
 {
@@ -103,7 +103,8 @@ out:
 
 static enum errc start_embedding(struct model *model, const struct settings *s, struct error *err)
 {
-    model->context = least(model->engine->info.context_tokens, WINDOW_MAX);
+    uint32_t window = model->engine->info.context_tokens;
+    model->context = window < WINDOW_MIN ? WINDOW_MIN : least(window, WINDOW_MAX);
     return embedder_new(&model->embedder,
                         &(struct embedder_options){ .engine = model->engine,
                                                     .window = model->context,

@@ -191,6 +191,7 @@ static void each_damage_is_named(void **state)
     damaged(at_dim_count, 5, 4, "too many dimensions");
     damaged(at_type, 4, 4, "unknown type");
     damaged(at_type, 0xffffffff, 4, "unknown type");
+    damaged(at_dim_count, 1, 4, ""); /* shifts what follows */
     damaged(at_offset, 16, 8, "outside");
     damaged(at_offset, UINT64_MAX - 31, 8, "outside");
 }
