@@ -25,7 +25,7 @@ if [ -t 1 ]; then
     ninja -C "$dir" "$@"
 else
     ninja -C "$dir" "$@" > "$dir/ninja.log" 2>&1 || {
-        grep -vE '^\[[0-9]+/[0-9]+\] (Building|Linking|Generating|Re-running)' "$dir/ninja.log" |
+        grep -vE '^\[[0-9]+/[0-9]+\] (Building|Linking|Generating|Re-)|^-- |^ninja: Ent' "$dir/ninja.log" |
             head -n 120 >&2
         echo "build: $dir does not build, see above and $dir/ninja.log" >&2
         exit 1
