@@ -69,7 +69,10 @@ static int char_len(const unsigned char *p, size_t n)
     unsigned char c = p[0];
     if (c < 0x80)
         return 1;
-    int len = c >= 0xc2 && c <= 0xdf ? 2 : c >= 0xe0 && c <= 0xef ? 3 : c >= 0xf0 && c <= 0xf4 ? 4 : 0;
+    int len = c >= 0xc2 && c <= 0xdf   ? 2
+              : c >= 0xe0 && c <= 0xef ? 3
+              : c >= 0xf0 && c <= 0xf4 ? 4
+                                       : 0;
     if (len == 0)
         return -1;
     for (int i = 1; i < len; i++) {

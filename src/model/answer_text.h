@@ -11,9 +11,9 @@
 #include "base/buf.h"
 
 struct answer_text {
-    struct buf held;   /* not shown yet */
-    struct buf ready;  /* what the last call released */
-    char **stops;      /* owned */
+    struct buf held;  /* not shown yet */
+    struct buf ready; /* what the last call released */
+    char **stops;     /* owned */
     size_t *stop_lens;
     size_t stop_count;
 };

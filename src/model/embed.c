@@ -21,8 +21,8 @@ static struct metric text_count =
     METRIC_COUNTER("themis_embedded_texts_total", "Texts turned into vectors.");
 static struct metric token_count =
     METRIC_COUNTER("themis_embedded_tokens_total", "Tokens of embedded texts.");
-static struct metric truncated_count =
-    METRIC_COUNTER("themis_truncated_texts_total", "Texts longer than the embedding model's window.");
+static struct metric truncated_count = METRIC_COUNTER(
+    "themis_truncated_texts_total", "Texts longer than the embedding model's window.");
 static struct metric queue_now =
     METRIC_GAUGE("themis_pending_embedding_requests", "Embedding requests that are not finished.");
 static struct metric request_seconds = METRIC_HISTOGRAM(
@@ -182,8 +182,8 @@ static size_t fill_batch(struct embedder *e, size_t n)
         const struct embed_job *job = e->picked[i].job;
         size_t begin = job->starts[e->picked[i].text], end = job->starts[e->picked[i].text + 1];
         for (size_t k = begin; k < end; k++)
-            e->batch[count++] = (struct engine_token){ job->tokens[k], (uint32_t)(k - begin),
-                                                       (uint16_t)i, true };
+            e->batch[count++] =
+                (struct engine_token){ job->tokens[k], (uint32_t)(k - begin), (uint16_t)i, true };
     }
     return count;
 }

@@ -31,10 +31,10 @@ struct engine_info {
 };
 
 struct engine_lane_options {
-    uint32_t cells;        /* KV cells of all sequences together */
-    uint32_t seq_max;      /* <= ENGINE_SEQ_MAX */
-    uint32_t batch_tokens; /* of one decode */
-    bool is_unified;       /* one pool: sharing works, everybody pays for all used cells */
+    uint32_t cells;                 /* KV cells of all sequences together */
+    uint32_t seq_max;               /* <= ENGINE_SEQ_MAX */
+    uint32_t batch_tokens;          /* of one decode */
+    bool is_unified;                /* one pool: sharing works, everybody pays for all used cells */
     bool (*should_stop)(void *ctx); /* asked often during a decode; true ends it with ERR_GONE */
     void *ctx;
 };

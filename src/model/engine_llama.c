@@ -82,8 +82,8 @@ static void llama_engine_free(struct engine *base)
     mem_free(e);
 }
 
-static size_t tokenise(struct engine *base, struct slice text, bool add_special,
-                       bool parse_special, int32_t *out, size_t max)
+static size_t tokenise(struct engine *base, struct slice text, bool add_special, bool parse_special,
+                       int32_t *out, size_t max)
 {
     struct engine_llama *e = CONTAINER_OF(base, struct engine_llama, base);
     int32_t room = max > INT32_MAX ? INT32_MAX : (int32_t)max;
@@ -142,12 +142,12 @@ static enum errc render(struct engine *base, const struct chat_message *messages
     char why[160];
     for (size_t i = 0; i < count; i++) {
         parts[i] = (struct chat_shim_text){ messages[i].role.ptr, messages[i].role.len };
-        parts[count + i] = (struct chat_shim_text){ messages[i].content.len ? messages[i].content.ptr
-                                                                            : "",
-                                                    messages[i].content.len };
+        parts[count + i] =
+            (struct chat_shim_text){ messages[i].content.len ? messages[i].content.ptr : "",
+                                     messages[i].content.len };
     }
-    int failed = chat_shim_render(e->chat, parts, parts + count, count, add_to_buf, out, why,
-                                  sizeof why);
+    int failed =
+        chat_shim_render(e->chat, parts, parts + count, count, add_to_buf, out, why, sizeof why);
     mem_free(parts);
     if (failed)
         return fail(err, ERR_INVALID, "the model's chat template refuses these messages: %s", why);

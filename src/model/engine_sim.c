@@ -58,8 +58,8 @@ struct engine_sim {
 };
 
 struct sim_seq {
-    int32_t *tokens;  /* owned */
-    uint32_t *cells;  /* owned; cell of each position */
+    int32_t *tokens; /* owned */
+    uint32_t *cells; /* owned; cell of each position */
     uint32_t len, cap;
     int32_t *answer; /* owned; what it will say, once a logit was asked for */
     uint32_t answer_start, answer_len;
@@ -187,8 +187,8 @@ static size_t word_len(struct slice text, size_t i)
     return n > begin ? n : 1;
 }
 
-static size_t tokenise(struct engine *base, struct slice text, bool add_special,
-                       bool parse_special, int32_t *out, size_t max)
+static size_t tokenise(struct engine *base, struct slice text, bool add_special, bool parse_special,
+                       int32_t *out, size_t max)
 {
     struct engine_sim *e = CONTAINER_OF(base, struct engine_sim, base);
     struct ids ids = { out, max, 0 };
@@ -255,9 +255,9 @@ static void last_message(const int32_t *tokens, size_t n, size_t *begin, size_t 
 
 static bool is_key_word(struct slice w)
 {
-    static const char *const common[] = { "about", "does", "from", "have", "that", "their", "there",
-                                          "they",  "this", "what", "when", "where", "which", "with",
-                                          "your",  "user", "were", "will" };
+    static const char *const common[] = { "about", "does", "from", "have", "that", "their",
+                                          "there", "they", "this", "what", "when", "where",
+                                          "which", "with", "your", "user", "were", "will" };
     if (w.len < 4)
         return false;
     for (size_t i = 0; i < ARRAY_LEN(common); i++) {
@@ -583,8 +583,8 @@ static enum errc read_options(struct engine_sim *e, struct slice rest, struct er
         if (!equal)
             return fail(err, ERR_INVALID, "sim: %.*s is not name=value", (int)n, rest.ptr);
         size_t name = (size_t)(equal - rest.ptr);
-        enum errc rc = set_number(e, slice_of(rest.ptr, name),
-                                  slice_of(equal + 1, n - name - 1), err);
+        enum errc rc =
+            set_number(e, slice_of(rest.ptr, name), slice_of(equal + 1, n - name - 1), err);
         if (rc != OK)
             return rc;
         size_t used = comma ? n + 1 : n;

@@ -41,8 +41,7 @@ static enum errc find(struct models *m, struct slice name, enum model_kind kind,
 {
     enum errc rc = OK;
     if (name.len == 0)
-        name = slice_str(kind == MODEL_CHAT ? m->settings.chat_model
-                                            : m->settings.embedding_model);
+        name = slice_str(kind == MODEL_CHAT ? m->settings.chat_model : m->settings.embedding_model);
     *out = NULL;
     pthread_mutex_lock(&m->lock);
     for (size_t i = 0; i < m->count && !*out; i++) {

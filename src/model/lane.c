@@ -49,9 +49,9 @@ struct lane {
     struct lane_options opt;
     struct engine_lane *engine; /* owned */
     struct prefix_table table;
-    struct gen_job *jobs[ENGINE_SEQ_MAX];  /* owned; by sequence id, NULL for holders */
-    uint64_t groups[ENGINE_SEQ_MAX];       /* of running and holders */
-    struct engine_token *batch;            /* owned */
+    struct gen_job *jobs[ENGINE_SEQ_MAX]; /* owned; by sequence id, NULL for holders */
+    uint64_t groups[ENGINE_SEQ_MAX];      /* of running and holders */
+    struct engine_token *batch;           /* owned */
     size_t batch_len;
     struct lane_chunks chunks;
     uint32_t turn; /* which prefill begins */
@@ -309,9 +309,8 @@ static void add_tokens(struct lane *lane, uint32_t id, uint32_t count)
     const struct gen_job *job = lane->jobs[id];
     for (uint32_t i = 0; i < count; i++) {
         uint32_t pos = s->computed + i;
-        lane->batch[lane->batch_len++] = (struct engine_token){ job->tokens[pos], pos,
-                                                                (uint16_t)id,
-                                                                pos + 1 == job->count };
+        lane->batch[lane->batch_len++] =
+            (struct engine_token){ job->tokens[pos], pos, (uint16_t)id, pos + 1 == job->count };
     }
 }
 
@@ -385,7 +384,8 @@ static void take_output(struct lane *lane, size_t i, int seq)
 {
     struct gen_job *job = lane->jobs[seq];
     const float *logits = lane->engine->ops->logits(lane->engine, i);
-    int32_t id = logits ? sampler_pick(job->sampler, logits, lane->opt.engine->info.vocab_size) : -1;
+    int32_t id =
+        logits ? sampler_pick(job->sampler, logits, lane->opt.engine->info.vocab_size) : -1;
     struct error err;
     if (!job->first_us) {
         job->first_us = now();

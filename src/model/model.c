@@ -66,8 +66,8 @@ static enum errc start_chat(struct model *model, const struct settings *s, struc
 {
     const struct engine_info *info = &model->engine->info;
     uint32_t lanes = lane_count(s);
-    uint32_t cells = least((uint64_t)s->context_tokens, info->context_tokens ? info->context_tokens
-                                                                             : UINT32_MAX);
+    uint32_t cells = least((uint64_t)s->context_tokens,
+                           info->context_tokens ? info->context_tokens : UINT32_MAX);
     uint32_t ids = least((uint64_t)s->max_batch_size, ENGINE_SEQ_MAX);
     uint32_t places = ((uint32_t)s->max_concurrent_requests + lanes - 1) / lanes;
     uint32_t holders = ids > 2 * HOLDER_IDS ? HOLDER_IDS : 0;

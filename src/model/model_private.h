@@ -31,7 +31,7 @@ struct models {
     struct settings settings;
     void (*on_progress)(void *ctx, const char *name, double done);
     void *ctx;
-    pthread_mutex_t lock; /* over list and count */
+    pthread_mutex_t lock;           /* over list and count */
     struct model *list[MODELS_MAX]; /* owned */
     size_t count;
 };

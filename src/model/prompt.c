@@ -168,8 +168,8 @@ static void tokenise_pieces(struct guard *g, struct slice text, int32_t **tokens
     bool is_first = true;
     while (g->hidden_count > 0) {
         const char *begin = memmem(text.ptr, text.len, MARK_BEGIN, 4);
-        const char *end = begin ? memmem(begin, text.len - (size_t)(begin - text.ptr), MARK_END, 4)
-                                : NULL;
+        const char *end =
+            begin ? memmem(begin, text.len - (size_t)(begin - text.ptr), MARK_END, 4) : NULL;
         if (!end)
             break;
         size_t n = 0;
@@ -237,8 +237,7 @@ static enum errc from_ids(struct engine *e, const struct gen_request *req, int32
 static enum errc check_stops(const struct gen_request *req, struct error *err)
 {
     if (req->stop_count > STOPS_MAX)
-        return fail(err, ERR_INVALID, "at most %d stop texts, not %zu", STOPS_MAX,
-                    req->stop_count);
+        return fail(err, ERR_INVALID, "at most %d stop texts, not %zu", STOPS_MAX, req->stop_count);
     for (size_t i = 0; i < req->stop_count; i++) {
         if (req->stops[i].len > STOP_BYTES)
             return fail(err, ERR_INVALID, "a stop text may have %d bytes, not %zu", STOP_BYTES,

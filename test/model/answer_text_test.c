@@ -34,8 +34,8 @@ static bool feed(const char *const *stops, size_t stop_count, struct slice text,
     return is_stopped;
 }
 
-static void expect(const char *const *stops, size_t stop_count, const char *text,
-                   const char *shown, bool is_stopped)
+static void expect(const char *const *stops, size_t stop_count, const char *text, const char *shown,
+                   bool is_stopped)
 {
     struct slice in = slice_str(text);
     for (size_t piece = 1; piece <= in.len; piece++) {
@@ -106,7 +106,12 @@ static void nothing_is_held_longer_than_needed(void **state)
 static void broken_bytes_become_replacement_characters(void **state)
 {
     (void)state;
-    expect(NULL, 0, "a\xff""b", "a\xef\xbf\xbd""b", false);
+    expect(NULL, 0,
+           "a\xff"
+           "b",
+           "a\xef\xbf\xbd"
+           "b",
+           false);
     expect(NULL, 0, "a\xe2\x82", "a\xef\xbf\xbd", false);
     expect(NULL, 0, "\xc0\x80", "\xef\xbf\xbd\xef\xbf\xbd", false);
     expect(NULL, 0, "\xed\xa0\x80x", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbdx", false);

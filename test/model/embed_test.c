@@ -12,8 +12,11 @@ static enum errc embed(struct models *m, const struct slice *texts, size_t count
                        const atomic_bool *cancel, struct vectors *v, struct error *err)
 {
     struct generator *g = models_generator(m);
-    return g->embed(g, &(struct embed_request){ .texts = texts, .count = count, .cancel = cancel,
-                                                .on_done = vectors_done, .ctx = v }, err);
+    return g->embed(
+        g,
+        &(struct embed_request){
+            .texts = texts, .count = count, .cancel = cancel, .on_done = vectors_done, .ctx = v },
+        err);
 }
 
 static void similar_texts_are_near_each_other(void **state)

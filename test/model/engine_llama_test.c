@@ -144,8 +144,8 @@ static void many_streams_share_a_beginning(void **state)
 {
     (void)state;
     static const char *const questions[] = { "What is the capital of France?",
-                                             "What is the capital of Italy?", "What is two plus two?",
-                                             "What colour is the sky?" };
+                                             "What is the capital of Italy?",
+                                             "What is two plus two?", "What colour is the sky?" };
     static struct collect c[STREAMS];
     struct models *m = loaded(&chat, CHAT_FILE);
     struct arena *arena = arena_new(0);
@@ -229,9 +229,12 @@ static void embeddings_equal_the_reference(void **state)
     }
     fclose(f);
     vectors_init(&v);
-    assert_int_equal(g->embed(g, &(struct embed_request){ .texts = texts, .count = SENTENCES,
-                                                          .on_done = vectors_done, .ctx = &v },
-                              &err), OK);
+    assert_int_equal(
+        g->embed(g,
+                 &(struct embed_request){
+                     .texts = texts, .count = SENTENCES, .on_done = vectors_done, .ctx = &v },
+                 &err),
+        OK);
     vectors_wait(&v);
     assert_false(v.has_failed);
     assert_int_equal(v.dimension, DIMENSION);
@@ -263,14 +266,17 @@ static void texts_beyond_the_window_are_cut(void **state)
     assert_int_equal(g->model(g, slice_str(""), MODEL_EMBEDDING, &info, &err), OK);
     assert_int_equal(info.kind, MODEL_EMBEDDING);
     vectors_init(&v);
-    assert_int_equal(g->embed(g, &(struct embed_request){ .texts = texts, .count = 2,
-                                                          .on_done = vectors_done, .ctx = &v },
-                              &err), OK);
+    assert_int_equal(g->embed(g,
+                              &(struct embed_request){
+                                  .texts = texts, .count = 2, .on_done = vectors_done, .ctx = &v },
+                              &err),
+                     OK);
     vectors_wait(&v);
     assert_true(v.truncated[0]);
     assert_false(v.truncated[1]);
     assert_int_equal(v.tokens, info.context_tokens + 3);
-    assert_int_equal(g->fit_tokens(g, slice_str("m"), texts[0], info.context_tokens, &len, &err), OK);
+    assert_int_equal(g->fit_tokens(g, slice_str("m"), texts[0], info.context_tokens, &len, &err),
+                     OK);
     assert_int_equal(g->count_tokens(g, slice_str("m"), slice_of(text, len), &count, &err), OK);
     assert_int_equal(count, info.context_tokens);
     vectors_release(&v);

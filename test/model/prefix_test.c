@@ -76,7 +76,9 @@ static void open_one(struct world *w)
     uint32_t len = 1 + (uint32_t)(rand() % 300);
     make_prompt(prompt, len);
     uint32_t reserved = len + (uint32_t)(rand() % (LEN - 300));
-    struct prefix_open o = { .tokens = prompt, .known = len, .reserved = reserved, .salt = rand() % 2 };
+    struct prefix_open o = {
+        .tokens = prompt, .known = len, .reserved = reserved, .salt = rand() % 2
+    };
     o.parent = prefix_find(&w->table, o.salt, prompt, len - 1, &o.shared);
     int id = prefix_open(&w->table, &o);
     if (id < 0) {
@@ -216,7 +218,9 @@ static void short_or_foreign_beginnings_are_not_shared(void **state)
     int32_t tokens[200] = { 0 };
     uint32_t len = 0;
     prefix_init(&t, IDS, CELLS);
-    struct prefix_open o = { .tokens = tokens, .known = 100, .reserved = 150, .salt = 1, .parent = -1 };
+    struct prefix_open o = {
+        .tokens = tokens, .known = 100, .reserved = 150, .salt = 1, .parent = -1
+    };
     int id = prefix_open(&t, &o);
     assert_int_equal(prefix_find(&t, 1, tokens, PREFIX_MIN - 1, &len), -1);
     assert_int_equal(prefix_find(&t, 2, tokens, 100, &len), -1);
