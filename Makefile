@@ -38,13 +38,14 @@ soak: ## long test under load
 test-extra: ## tests that are too slow for every run
 	@tools/part.sh test/extra/run.sh "the extra tests"
 
-fuzz: ## fuzz each parser for a while
-	@tools/part.sh test/fuzz/run.sh "fuzzing"
+fuzz: ## let the fuzzer search for FUZZ_SECONDS (60) in each parser
+	@tools/deps.sh test
+	@tools/fuzz.sh
 
 tsan: ## unit tests under the thread sanitizer
 	@tools/deps.sh test
 	@tools/build.sh tsan
-	@cd build/tsan && ctest --output-on-failure --no-tests=error -L unit
+	@cd build/tsan && ctest --output-on-failure --no-tests=error
 
 bench: ## run bench/NAME and print its figures (without NAME: list them)
 	@tools/bench.sh
@@ -62,4 +63,4 @@ help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
 
 clean: ## remove what was built; downloads, llama.cpp and models stay (rm -rf build removes them too)
-	@rm -rf build/release build/dev build/tsan build/cov build/run build/themisd build/themis
+	@rm -rf build/release build/dev build/tsan build/cov build/fuzz build/test build/run build/themisd build/themis
