@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/collate.h"
 #include <stdio.h>
+#include <unicode/ucasemap.h>
 #include <unicode/ucol.h>
 #include <unicode/uiter.h>
 #include <unicode/ustring.h>
@@ -70,4 +71,30 @@ void collator_sort_key(const struct collator *c, struct slice text, struct buf *
 const char *collator_version(const struct collator *c)
 {
     return c ? c->version : "binary";
+}
+
+void text_change_case(struct slice text, bool is_upper, struct buf *out)
+{
+    UErrorCode status = U_ZERO_ERROR;
+    UCaseMap *map = ucasemap_open("", 0, &status);
+    int32_t room = (int32_t)text.len + 16;
+
+    if (U_FAILURE(status))
+        BUG("case map: %s", u_errorName(status));
+    for (;;) {
+        char *to = mem_alloc((size_t)room);
+        status = U_ZERO_ERROR;
+        int32_t n = (is_upper ? ucasemap_utf8ToUpper : ucasemap_utf8ToLower)(
+            map, to, room, text.len ? text.ptr : "", (int32_t)text.len, &status);
+        if (status != U_BUFFER_OVERFLOW_ERROR && U_FAILURE(status))
+            BUG("case map: %s", u_errorName(status));
+        bool fits = n <= room && status != U_BUFFER_OVERFLOW_ERROR;
+        if (fits)
+            buf_add(out, to, (size_t)n);
+        mem_free(to);
+        if (fits)
+            break;
+        room = n + 1;
+    }
+    ucasemap_close(map);
 }

@@ -26,4 +26,7 @@ void collator_sort_key(const struct collator *c, struct slice text, struct buf *
 /* Changes when sort keys may have changed: store it beside what was built with them. */
 const char *collator_version(const struct collator *c); /* "binary" for NULL */
 
+/* Appends the text in upper or lower case, root locale. */
+void text_change_case(struct slice text, bool is_upper, struct buf *out);
+
 #endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cli -- the shell: one file per command, each a row in main.c. Exit codes: 0
+ * done, 1 failed, 2 misuse.
+ */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include "base/arena.h"
+#include "base/val.h"
+#include "net/client.h"
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_MISUSE = 2 };
+
+struct cli {
+    struct http_client *client;
+    const char *url;
+    const char *db; /* NULL = _system */
+    bool is_json;   /* --json */
+    bool is_tty;    /* standard output is a terminal */
+    struct arena *arena;
+};
+
+struct command {
+    const char *name;
+    const char *usage; /* behind "themis NAME" */
+    const char *help;
+    int (*run)(struct cli *c, int argc, char **argv); /* argv[0] is the first argument */
+};
+
+extern const struct command command_query, command_import, command_ask, command_chat,
+    command_embed, command_model, command_status;
+
+/* ---- arguments ---- */
+
+/*
+ * Takes --name VALUE (or --name=VALUE) out of argv; NULL when absent. A missing
+ * value ends the program with 2.
+ */
+const char *cli_option(int *argc, char **argv, const char *name);
+bool cli_flag(int *argc, char **argv, const char *name);
+/* Ends the program with 2 if an option is left. */
+void cli_no_options(int argc, char **argv);
+int cli_misuse(const char *fmt, ...) PRINTF_LIKE(1, 2);
+int cli_fail(const char *fmt, ...) PRINTF_LIKE(1, 2);
+
+/* ---- calls ---- */
+
+/* Sends JSON (null = no body) and reads JSON. Prints the error itself; false then. */
+bool cli_call(struct cli *c, const char *method, const char *path, struct val body,
+              struct val *out);
+/* The path within the chosen database. */
+const char *cli_db_path(struct cli *c, const char *path);
+/* "message" of an error answer in either API's shape. */
+const char *cli_error_text(struct cli *c, int status, struct slice body);
+/* Streams server-sent events to on_event; false when it failed (and said so). */
+bool cli_events(struct cli *c, const char *path, struct val body,
+                bool (*on_event)(void *ctx, struct val event), void *ctx);
+
+/* ---- printing ---- */
+
+void cli_print_val(struct val v, bool is_pretty); /* with a line end */
+/* Rows as a table when they are objects, one line each otherwise. */
+void cli_print_rows(struct cli *c, struct val rows);
+struct val cli_text(struct cli *c, const char *text);
+/* An object of the members that are not VAL_NONE. */
+struct val cli_object(struct cli *c, const char *const *names, const struct val *values,
+                      size_t count);
+/* A whole file or standard input ("-"); NULL slice after an error message. */
+bool cli_read_file(const char *path, size_t max, struct buf *out);
+
+#endif
