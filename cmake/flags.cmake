@@ -24,7 +24,8 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
 add_library(themis_flags INTERFACE)
 target_compile_options(themis_flags INTERFACE
-  -Wall -Wextra -Wshadow -Wvla -Wpointer-arith -Wundef -Wformat-security
+  -Wall -Wextra -Wshadow -Wvla -Wpointer-arith -Wundef -Wformat-security -Wno-format-truncation
+  -Wno-error=maybe-uninitialized
   $<$<COMPILE_LANGUAGE:C>:-std=gnu17>
   $<$<COMPILE_LANGUAGE:CXX>:-std=gnu++17>
   $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>

@@ -31,7 +31,7 @@ unistd.h immintrin.h arm_neon.h cpuid.h x86intrin.h
 algorithm atomic chrono cstdarg cstddef cstdint cstdio cstdlib cstring deque exception functional
 map memory mutex new optional set stdexcept string string_view thread unordered_map utility vector
 """.split())
-STANDARD_FOLDERS = ("sys/", "net/", "netinet/", "arpa/", "linux/", "asm/", "bits/")
+STANDARD_FOLDERS = ("sys/", "net/", "netinet/", "arpa/", "linux/", "asm/", "bits/", "sanitizer/")
 
 
 def table(text, first, second):
