@@ -205,46 +205,57 @@ uint32_t val_name_hash(struct slice name)
 /* The value when the member bears the name. */
 static bool member_is(const uint8_t *at, struct slice name, struct val *out)
 {
-    struct val key = { at };
-
-    if (!slice_eq(val_string(key), name))
-        return false;
-    out->at = at + val_size(key);
-    return true;
+    if (*at != TAG_STRING) { /* nearly all names are short */
+        out->at = at + 1 + name.len;
+        return *at == TAG_SHORT + name.len && slice_eq(slice_of(at + 1, name.len), name);
+    }
+    out->at = at + 5 + name.len;
+    return slice_eq(val_string((struct val){ at }), name);
 }
 
-static bool find_sorted(struct val object, size_t count, struct slice name, uint32_t hash,
+/* Of count sorted hashes, how many are less than hash. */
+static size_t lower_bound(const uint8_t *hashes, size_t count, uint32_t hash)
+{
+    size_t low = 0;
+
+    while (count) { /* without a branch to mispredict */
+        size_t half = (count + 1) / 2;
+        low += load32(hashes + (low + half - 1) * 4) < hash ? half : 0;
+        count -= half;
+    }
+    return low;
+}
+
+static bool find_sorted(const uint8_t *at, size_t count, struct slice name, uint32_t hash,
                         struct val *out)
 {
-    unsigned w = tag_width(*object.at);
-    const uint8_t *hashes = object.at + 1 + 2 * w + count * w;
+    unsigned w = tag_width(*at);
+    const uint8_t *offsets = at + 1 + 2 * w, *hashes = offsets + count * w;
     const uint8_t *positions = hashes + count * 4;
-    size_t low = 0, high = count;
 
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (load32(hashes + middle * 4) < hash)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (; low < count && load32(hashes + low * 4) == hash; low++)
-        if (member_is(member_at(object, load_width(positions + low * w, w)), name, out))
+    for (size_t i = lower_bound(hashes, count, hash); i < count && load32(hashes + i * 4) == hash;
+         i++) {
+        size_t position = load_width(positions + i * w, w);
+        if (member_is(at + load_width(offsets + position * w, w), name, out))
             return true;
+    }
     return false;
 }
 
 bool val_find_hashed(struct val object, struct slice name, uint32_t hash, struct val *out)
 {
-    if (!object.at || !tag_is_object(*object.at))
+    const uint8_t *at = object.at;
+
+    if (!at || !tag_is_object(*at))
         return false;
-    unsigned w = tag_width(*object.at);
-    size_t count = load_width(object.at + 1 + w, w);
+    unsigned w = tag_width(*at);
+    size_t count = load_width(at + 1 + w, w);
     if (count > OBJECT_LINEAR)
-        return find_sorted(object, count, name, hash, out);
-    const uint8_t *hashes = object.at + 1 + 2 * w + count * w;
+        return find_sorted(at, count, name, hash, out);
+    const uint8_t *offsets = at + 1 + 2 * w, *hashes = offsets + count * w;
     for (size_t i = 0; i < count; i++)
-        if (load32(hashes + i * 4) == hash && member_is(member_at(object, i), name, out))
+        if (load32(hashes + i * 4) == hash &&
+            member_is(at + load_width(offsets + i * w, w), name, out))
             return true;
     return false;
 }

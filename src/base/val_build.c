@@ -18,7 +18,6 @@ struct frame {
 
 struct val_builder {
     struct buf bytes;
-    struct frame stack[LIMIT_NESTING];
     size_t depth;
     uint32_t *starts; /* byte position of each member of the open containers */
     size_t count, cap;
@@ -26,12 +25,14 @@ struct val_builder {
     size_t rows_cap;
     bool has_name; /* a name was written: the next value belongs to it */
     struct error err;
+    struct frame stack[LIMIT_NESTING]; /* last, as it starts uninitialised */
 };
 
 struct val_builder *val_builder_new(size_t max_bytes)
 {
-    struct val_builder *b = mem_zalloc(sizeof *b);
+    struct val_builder *b = mem_alloc(sizeof *b);
 
+    memset(b, 0, offsetof(struct val_builder, stack));
     buf_init(&b->bytes, max_bytes && max_bytes < UINT32_MAX ? max_bytes : UINT32_MAX);
     return b;
 }

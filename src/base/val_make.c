@@ -72,7 +72,17 @@ static int compare_lookup(const void *a, const void *b)
 
 void lookup_sort(struct lookup *rows, size_t count)
 {
-    qsort(rows, count, sizeof *rows, compare_lookup);
+    if (count > 32) {
+        qsort(rows, count, sizeof *rows, compare_lookup);
+        return;
+    }
+    for (size_t i = 1; i < count; i++) {
+        struct lookup row = rows[i];
+        size_t k = i;
+        for (; k && compare_lookup(&rows[k - 1], &row) > 0; k--)
+            rows[k] = rows[k - 1];
+        rows[k] = row;
+    }
 }
 
 void lookup_make(struct lookup *rows, size_t count)

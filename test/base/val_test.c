@@ -180,6 +180,32 @@ static void names_of_one_hash_are_told_apart_by_their_bytes(void **state)
     assert_true(val_find_hashed(v, name, val_name_hash(name), &out));
 }
 
+static void long_and_empty_names_are_found(void **state)
+{
+    (void)state;
+    for (int extra = 0; extra < 12; extra += 11) {
+        struct slice names[16] = { slice_of(NULL, 0) };
+        struct val values[16] = { val_true }, out;
+        size_t count = 1;
+        for (size_t len = 126; len < 130; len++) {
+            char *name = arena_alloc(arena, len);
+            memset(name, 'n', len);
+            names[count] = slice_of(name, len);
+            values[count++] = val_new_int(arena, (int64_t)len);
+        }
+        for (int i = 0; i < extra; i++) {
+            names[count] = slice_str(name_of(i));
+            values[count++] = val_null;
+        }
+        struct val v = val_new_object(arena, names, values, count);
+        assert_int_equal(val_validate(val_bytes(v), &out, NULL), OK);
+        assert_true(val_bool(val_get(v, slice_of(NULL, 0))));
+        for (size_t i = 1; i < 5; i++)
+            assert_int_equal(val_int(val_get(v, names[i])), names[i].len);
+        assert_false(val_find(v, slice_of(names[4].ptr, 100), &out));
+    }
+}
+
 /* ---- making ---- */
 
 static void a_name_given_twice_keeps_its_last_value(void **state)
@@ -525,6 +551,7 @@ int main(void)
         cmocka_unit_test(paths_lead_into_objects),
         cmocka_unit_test(members_are_found_in_objects_of_every_size),
         cmocka_unit_test(names_of_one_hash_are_told_apart_by_their_bytes),
+        cmocka_unit_test(long_and_empty_names_are_found),
         cmocka_unit_test(a_name_given_twice_keeps_its_last_value),
         cmocka_unit_test(a_builder_beyond_its_maximum_says_so),
         cmocka_unit_test(a_builder_nested_too_deep_says_so),
