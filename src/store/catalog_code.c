@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The catalog as a stored value, and back. The members are listed in docs/formats-store.md. */
+/* The catalog as a stored value, and back. The members are listed in docs/formats.md. */
 #include "store/catalog_private.h"
 
 static void put_text(struct val_builder *b, const char *name, struct slice text)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * index_private -- keeping indexes; for the files of store. The bytes of the
- * entries are in docs/formats-store.md.
+ * entries are in docs/formats.md.
  */
 #ifndef STORE_INDEX_PRIVATE_H
 #define STORE_INDEX_PRIVATE_H
