@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Blocking client over a plain socket. A kept connection that the server has
- * closed meanwhile is opened again once, before anything of a reply was seen.
+ * closed meanwhile is opened again; a request that may already have been
+ * carried out is not repeated unless it only reads.
  */
 #include "net/client.h"
 #include "base/hash.h"
@@ -29,7 +30,7 @@ struct http_client {
     struct http_reply *reply;
     const struct http_call *call;
     struct buf name, value;
-    bool is_complete, is_stopped, has_begun;
+    bool is_complete, is_stopped, has_begun, is_early;
 };
 
 /* ---- parsing ---- */
@@ -199,7 +200,8 @@ void http_reply_release(struct http_reply *r)
     buf_release(&r->body);
 }
 
-static enum errc wait_for(struct http_client *c, short events, uint64_t ms, struct error *err)
+static enum errc wait_for(struct http_client *c, short events, uint64_t ms, short *got,
+                          struct error *err)
 {
     struct pollfd p = { .fd = c->fd, .events = events };
     int n;
@@ -207,6 +209,8 @@ static enum errc wait_for(struct http_client *c, short events, uint64_t ms, stru
     do
         n = poll(&p, 1, ms > INT32_MAX ? INT32_MAX : (int)ms);
     while (n < 0 && errno == EINTR);
+    if (got)
+        *got = p.revents;
     if (n > 0)
         return OK;
     return fail(err, ERR_TIMEOUT, "%s did not answer within %llu ms", c->url, (unsigned long long)ms);
@@ -222,7 +226,7 @@ static enum errc connect_to(struct http_client *c, const struct addrinfo *a, str
         return fail(err, ERR_IO, "cannot make a socket: %s", strerror(errno));
     if (connect(c->fd, a->ai_addr, a->ai_addrlen) && errno != EINPROGRESS)
         why = errno;
-    else if (wait_for(c, POLLOUT, c->connect_ms, err) != OK)
+    else if (wait_for(c, POLLOUT, c->connect_ms, NULL, err) != OK)
         why = ETIMEDOUT;
     else
         getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &why, &len);
@@ -251,16 +255,19 @@ static enum errc connect_any(struct http_client *c, struct error *err)
 
 /* ---- a call ---- */
 
-static enum errc send_all(struct http_client *c, struct slice bytes, struct error *err)
+/* A server that answers while we send has refused: the rest is not wanted. */
+static enum errc send_all(struct http_client *c, struct slice bytes, bool has_more, struct error *err)
 {
-    while (bytes.len) {
-        ssize_t n = send(c->fd, bytes.ptr, bytes.len, MSG_NOSIGNAL);
+    while (bytes.len && !c->is_early) {
+        ssize_t n = send(c->fd, bytes.ptr, bytes.len, MSG_NOSIGNAL | (has_more ? MSG_MORE : 0));
         if (n > 0) {
             bytes = slice_of(bytes.ptr + n, bytes.len - (size_t)n);
         } else if (errno == EAGAIN) {
-            enum errc rc = wait_for(c, POLLOUT, c->read_ms, err);
+            short got = 0;
+            enum errc rc = wait_for(c, POLLIN | POLLOUT, c->read_ms, &got, err);
             if (rc != OK)
                 return rc;
+            c->is_early = got & POLLIN;
         } else if (errno != EINTR) {
             return fail(err, ERR_IO, "sending to %s failed: %s", c->url, strerror(errno));
         }
@@ -277,10 +284,10 @@ static enum errc send_pieces(struct http_client *c, struct error *err)
     do {
         piece = c->call->next_piece(c->call->body_ctx);
         snprintf(head, sizeof head, "%zx\r\n", piece.len);
-        TRY(send_all(c, slice_str(head), err));
-        TRY(send_all(c, piece, err));
-        TRY(send_all(c, slice_str("\r\n"), err));
-    } while (piece.len);
+        TRY(send_all(c, slice_str(head), true, err));
+        TRY(send_all(c, piece, true, err));
+        TRY(send_all(c, slice_str("\r\n"), false, err));
+    } while (piece.len && !c->is_early);
 out:
     return rc;
 }
@@ -304,12 +311,12 @@ static enum errc send_request(struct http_client *c, struct error *err)
         buf_printf(&head, "Content-Length: %zu\r\n\r\n", call->body.len);
     if (!call->next_piece && call->body.len < 16 * KIB)
         buf_add_slice(&head, call->body);
-    enum errc rc = send_all(c, buf_slice(&head), err);
+    enum errc rc = send_all(c, buf_slice(&head), call->next_piece != NULL, err);
     buf_release(&head);
     if (rc == OK && call->next_piece)
         rc = send_pieces(c, err);
     else if (rc == OK && call->body.len >= 16 * KIB)
-        rc = send_all(c, call->body, err);
+        rc = send_all(c, call->body, false, err);
     return rc;
 }
 
@@ -318,7 +325,7 @@ static enum errc receive(struct http_client *c, struct error *err)
     static _Thread_local char bytes[READ_BYTES];
 
     while (!c->is_complete) {
-        enum errc rc = wait_for(c, POLLIN, c->read_ms, err);
+        enum errc rc = wait_for(c, POLLIN, c->read_ms, NULL, err);
         if (rc != OK)
             return rc;
         ssize_t n = recv(c->fd, bytes, sizeof bytes, 0);
@@ -340,13 +347,26 @@ static enum errc receive(struct http_client *c, struct error *err)
     return OK;
 }
 
+/* The server has closed a kept connection, or said something unasked. */
+static bool is_stale(struct http_client *c)
+{
+    struct pollfd p = { .fd = c->fd, .events = POLLIN };
+
+    return c->fd >= 0 && poll(&p, 1, 0) > 0;
+}
+
+static bool may_repeat(const struct http_call *call)
+{
+    return !call->next_piece && (!strcmp(call->method, "GET") || !strcmp(call->method, "HEAD"));
+}
+
 static enum errc try_call(struct http_client *c, struct error *err)
 {
     enum errc rc = OK;
 
     llhttp_init(&c->parser, HTTP_RESPONSE, &c->settings);
     c->parser.data = c;
-    c->is_complete = c->is_stopped = c->has_begun = false;
+    c->is_complete = c->is_stopped = c->has_begun = c->is_early = false;
     buf_clear(&c->name);
     buf_clear(&c->value);
     if (c->fd < 0)
@@ -363,7 +383,7 @@ static enum errc try_call(struct http_client *c, struct error *err)
         }
     }
 out:
-    if (rc != OK || c->is_stopped || !llhttp_should_keep_alive(&c->parser))
+    if (rc != OK || c->is_stopped || c->is_early || !llhttp_should_keep_alive(&c->parser))
         disconnect(c);
     return rc;
 }
@@ -371,6 +391,8 @@ out:
 enum errc http_client_call(struct http_client *c, const struct http_call *call,
                            struct http_reply *reply, struct error *err)
 {
+    if (is_stale(c))
+        disconnect(c);
     bool was_kept = c->fd >= 0;
 
     *reply = (struct http_reply){ 0 };
@@ -378,7 +400,7 @@ enum errc http_client_call(struct http_client *c, const struct http_call *call,
     c->call = call;
     c->reply = reply;
     enum errc rc = try_call(c, err);
-    if (rc == ERR_IO && was_kept && !c->has_begun && !call->next_piece)
+    if (rc == ERR_IO && was_kept && !c->has_begun && may_repeat(call))
         rc = try_call(c, err);
     c->call = NULL;
     if (rc == OK)

@@ -12,13 +12,17 @@
 struct conn;
 struct http_server;
 
+enum { IO_AGAIN = 0, IO_GONE = -1, IO_EOF = -2 };
+
 /*
  * What stands between the socket and the protocol: plain now, TLS later.
- * Returns bytes, 0 = would block, -1 = gone.
+ * read and write return bytes, IO_AGAIN, IO_GONE or (read) IO_EOF.
  */
 struct conn_filter {
     ssize_t (*read)(struct conn *c, void *bytes, size_t len);
     ssize_t (*write)(struct conn *c, const void *bytes, size_t len);
+    /* Adds the poll events that the filter needs besides those of the connection. */
+    int (*want)(struct conn *c, int events);
     void (*close)(struct conn *c);
 };
 

@@ -1,24 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/exchange.h"
+#include "base/log.h"
 #include "base/metrics.h"
 #include "base/val_text.h"
 #include "net/conn.h"
 #include <stdio.h>
 #include <strings.h>
+#include <time.h>
 
-enum { UNSENT_MAX = 256 * MIB };
+/* A writer waits above WAIT_HIGH until the client has taken all but WAIT_LOW. */
+enum { WAIT_HIGH = 4 * MIB, WAIT_LOW = 1 * MIB, UNSENT_MAX = 256 * MIB };
 
 static struct metric cancelled_total =
     METRIC_COUNTER("themis_http_cancelled_total", "Requests whose client left before the reply.");
 
-struct exchange *exchange_new(struct loop *loop, struct conn *conn)
+struct exchange *exchange_new(struct loop *loop, struct conn *conn, uint64_t stall_ms)
 {
     struct exchange *x = mem_zalloc(sizeof *x);
+    pthread_mutexattr_t recursive;
+    pthread_condattr_t monotonic;
 
     x->refs = 1;
     x->loop = loop;
     x->conn = conn;
-    pthread_mutex_init(&x->lock, NULL);
+    x->stall_ms = stall_ms;
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&x->lock, &recursive);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&x->room, &monotonic);
     return x;
 }
 
@@ -33,54 +44,81 @@ void exchange_unref(struct exchange *x)
     if (!x || atomic_fetch_sub(&x->refs, 1) != 1)
         return;
     pthread_mutex_destroy(&x->lock);
-    buf_release(&x->head);
+    pthread_cond_destroy(&x->room);
+    buf_release(&x->req.head);
     buf_release(&x->body);
-    buf_release(&x->extra);
-    buf_release(&x->pending);
-    mem_free(x->content_type);
+    buf_release(&x->rep.extra);
+    buf_release(&x->rep.pending);
+    mem_free(x->rep.content_type);
     mem_free(x);
+}
+
+static bool is_over(const struct exchange *x)
+{
+    return x->rep.is_finished || x->rep.is_aborted;
+}
+
+bool exchange_is_over(struct exchange *x)
+{
+    pthread_mutex_lock(&x->lock);
+    bool result = is_over(x);
+    pthread_mutex_unlock(&x->lock);
+    return result;
+}
+
+/*
+ * Lock held. A handler may free what on_cancel looks at as soon as it has
+ * replied; it cannot reply while the lock is held.
+ */
+static void tell_handler(struct exchange *x)
+{
+    void (*fn)(void *ctx) = x->on_cancel;
+
+    x->on_cancel = NULL;
+    atomic_store(&x->is_cancelled, true);
+    pthread_cond_broadcast(&x->room);
+    if (fn)
+        fn(x->cancel_ctx);
 }
 
 void exchange_cancel(struct exchange *x)
 {
-    void (*fn)(void *ctx) = x->on_cancel;
-
+    pthread_mutex_lock(&x->lock);
     x->conn = NULL;
-    x->on_cancel = NULL;
-    if (atomic_exchange(&x->is_cancelled, true))
-        return;
-    metric_add(&cancelled_total, 1);
-    if (fn)
-        fn(x->cancel_ctx);
+    if (!is_over(x) && !atomic_load(&x->is_cancelled)) {
+        metric_add(&cancelled_total, 1);
+        tell_handler(x);
+    }
+    pthread_mutex_unlock(&x->lock);
 }
 
 /* ---- the request ---- */
 
 enum http_method exchange_method(const struct exchange *x)
 {
-    return x->method;
+    return x->req.method;
 }
 
 struct slice exchange_path(const struct exchange *x)
 {
-    return slice_of(x->head.ptr, x->path_len);
+    return slice_of(x->req.head.ptr, x->req.path_len);
 }
 
 struct slice exchange_query(const struct exchange *x)
 {
-    if (x->path_len >= x->target_len)
+    if (x->req.path_len >= x->req.target_len)
         return slice_of("", 0);
-    return slice_of(x->head.ptr + x->path_len + 1, x->target_len - x->path_len - 1);
+    return slice_of(x->req.head.ptr + x->req.path_len + 1, x->req.target_len - x->req.path_len - 1);
 }
 
 struct slice exchange_header(const struct exchange *x, const char *name)
 {
     size_t len = strlen(name);
 
-    for (size_t i = 0; i < x->header_count; i++) {
-        const struct header *h = &x->headers[i];
-        if (h->name_len == len && !strncasecmp(x->head.ptr + h->name, name, len))
-            return slice_of(x->head.ptr + h->value, h->value_len);
+    for (size_t i = 0; i < x->req.header_count; i++) {
+        const struct header *h = &x->req.headers[i];
+        if (h->name_len == len && !strncasecmp(x->req.head.ptr + h->name, name, len))
+            return slice_of(x->req.head.ptr + h->value, h->value_len);
     }
     return slice_of("", 0);
 }
@@ -92,12 +130,12 @@ struct slice exchange_body(const struct exchange *x)
 
 struct slice exchange_peer(const struct exchange *x)
 {
-    return slice_str(x->peer);
+    return slice_str(x->req.peer);
 }
 
 bool exchange_is_loopback(const struct exchange *x)
 {
-    return x->is_loopback;
+    return x->req.is_loopback;
 }
 
 const atomic_bool *exchange_cancel_flag(const struct exchange *x)
@@ -155,9 +193,9 @@ static void on_task(struct loop_task *task)
 /* Lock held: the loop will look at this exchange. */
 static void post(struct exchange *x)
 {
-    if (x->is_posted)
+    if (x->is_posted || !x->loop)
         return;
-    if (!x->is_resuming && loop_is_running_here(x->loop)) {
+    if (loop_is_running_here(x->loop) && !x->is_resuming) {
         if (x->conn)
             conn_touch(x->conn);
         return;
@@ -176,32 +214,50 @@ void exchange_resume(struct exchange *x)
     pthread_mutex_unlock(&x->lock);
 }
 
-/* Lock held. A header that could split the reply is a bug of the caller. */
+static void add_header(struct exchange *x, const struct http_header *h)
+{
+    if (strpbrk(h->name, "\r\n:") || strpbrk(h->value, "\r\n")) {
+        log_error("net", "a header with a line end was left out of a reply to %.*s",
+                  SLICE_ARG(exchange_path(x)));
+        return;
+    }
+    buf_add_str(&x->rep.extra, h->name);
+    buf_add_str(&x->rep.extra, ": ");
+    buf_add_str(&x->rep.extra, h->value);
+    buf_add_str(&x->rep.extra, "\r\n");
+}
+
+/* Lock held. */
 static void start(struct exchange *x, int status, const char *content_type,
                   const struct http_header *headers, size_t count)
 {
-    if (x->is_started)
+    if (x->rep.is_started)
         BUG("a second reply to %.*s", SLICE_ARG(exchange_path(x)));
-    x->is_started = true;
-    x->status = status;
-    x->content_type = content_type ? mem_strdup(content_type) : NULL;
-    for (size_t i = 0; i < count; i++) {
-        if (strpbrk(headers[i].value, "\r\n"))
-            BUG("a line end in header %s", headers[i].name);
-        buf_printf(&x->extra, "%s: %s\r\n", headers[i].name, headers[i].value);
-    }
+    x->rep.is_started = true;
+    x->rep.status = status;
+    x->rep.content_type = content_type ? mem_strdup(content_type) : NULL;
+    for (size_t i = 0; i < count; i++)
+        add_header(x, &headers[i]);
+}
+
+/* Lock held. */
+static void whole_reply(struct exchange *x, int status, const char *content_type,
+                        const struct http_header *headers, size_t count, struct slice body)
+{
+    start(x, status, content_type, headers, count);
+    x->rep.has_length = true;
+    x->rep.is_finished = true;
+    buf_add_slice(&x->rep.pending, body);
+    x->rep.unsent += body.len;
+    post(x);
 }
 
 void exchange_reply(struct exchange *x, int status, const char *content_type,
                     const struct http_header *headers, size_t header_count, struct slice body)
 {
     pthread_mutex_lock(&x->lock);
-    start(x, status, content_type, headers, header_count);
-    x->has_length = true;
-    x->is_finished = true;
-    buf_add_slice(&x->pending, body);
-    atomic_fetch_add(&x->unsent, body.len);
-    post(x);
+    if (!atomic_load(&x->is_cancelled))
+        whole_reply(x, status, content_type, headers, header_count, body);
     pthread_mutex_unlock(&x->lock);
 }
 
@@ -209,45 +265,94 @@ void exchange_start(struct exchange *x, int status, const char *content_type,
                     const struct http_header *headers, size_t header_count)
 {
     pthread_mutex_lock(&x->lock);
-    start(x, status, content_type, headers, header_count);
-    post(x);
+    if (!atomic_load(&x->is_cancelled)) {
+        start(x, status, content_type, headers, header_count);
+        post(x);
+    }
     pthread_mutex_unlock(&x->lock);
+}
+
+/* Lock held. False when the client took nothing for stall_ms. */
+static bool wait_for_room(struct exchange *x)
+{
+    while (x->rep.unsent > WAIT_LOW && !atomic_load(&x->is_cancelled)) {
+        struct timespec until;
+        size_t before = x->rep.unsent;
+        int why = 0;
+
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += (time_t)(x->stall_ms / 1000);
+        until.tv_nsec += (long)(x->stall_ms % 1000) * 1000000;
+        if (until.tv_nsec >= 1000000000) {
+            until.tv_sec++;
+            until.tv_nsec -= 1000000000;
+        }
+        x->rep.is_waiting = true;
+        while (!why && x->rep.unsent > WAIT_LOW && !atomic_load(&x->is_cancelled))
+            why = pthread_cond_timedwait(&x->room, &x->lock, &until);
+        x->rep.is_waiting = false;
+        if (why && x->rep.unsent >= before)
+            return false;
+    }
+    return true;
 }
 
 bool exchange_write(struct exchange *x, struct slice piece)
 {
-    if (atomic_load(&x->is_cancelled))
-        return false;
+    bool is_ok = true;
+
     pthread_mutex_lock(&x->lock);
-    bool is_ok = atomic_load(&x->unsent) + piece.len <= UNSENT_MAX;
+    if (!atomic_load(&x->is_cancelled) && x->rep.unsent > WAIT_HIGH && x->loop &&
+        !loop_is_running_here(x->loop))
+        is_ok = wait_for_room(x);
+    if (!is_ok || piece.len > UNSENT_MAX - x->rep.unsent)
+        x->rep.is_stalled = true;
+    is_ok = !x->rep.is_stalled && !atomic_load(&x->is_cancelled);
     if (is_ok) {
-        buf_add_slice(&x->pending, piece);
-        atomic_fetch_add(&x->unsent, piece.len);
-    } else {
-        x->is_aborted = true;
+        buf_add_slice(&x->rep.pending, piece);
+        x->rep.unsent += piece.len;
     }
     post(x);
     pthread_mutex_unlock(&x->lock);
     return is_ok;
 }
 
+void exchange_sent(struct exchange *x, size_t bytes)
+{
+    pthread_mutex_lock(&x->lock);
+    x->rep.unsent -= bytes < x->rep.unsent ? bytes : x->rep.unsent;
+    if (x->rep.is_waiting && x->rep.unsent <= WAIT_LOW)
+        pthread_cond_broadcast(&x->room);
+    pthread_mutex_unlock(&x->lock);
+}
+
+static pthread_mutex_t *lock_of(const struct exchange *x)
+{
+    return (pthread_mutex_t *)&x->lock;
+}
+
 size_t exchange_unsent(const struct exchange *x)
 {
-    return atomic_load(&x->unsent);
+    pthread_mutex_lock(lock_of(x));
+    size_t unsent = x->rep.unsent;
+    pthread_mutex_unlock(lock_of(x));
+    return unsent;
 }
 
 void exchange_finish(struct exchange *x)
 {
     pthread_mutex_lock(&x->lock);
-    x->is_finished = true;
-    post(x);
+    if (!atomic_load(&x->is_cancelled)) {
+        x->rep.is_finished = true;
+        post(x);
+    }
     pthread_mutex_unlock(&x->lock);
 }
 
 void exchange_abort(struct exchange *x)
 {
     pthread_mutex_lock(&x->lock);
-    x->is_aborted = true;
+    x->rep.is_aborted = true;
     post(x);
     pthread_mutex_unlock(&x->lock);
 }
@@ -259,11 +364,9 @@ bool exchange_has_started(const struct exchange *x)
 
 int exchange_status(const struct exchange *x)
 {
-    pthread_mutex_t *lock = (pthread_mutex_t *)&x->lock;
-
-    pthread_mutex_lock(lock);
-    int status = x->status;
-    pthread_mutex_unlock(lock);
+    pthread_mutex_lock(lock_of(x));
+    int status = x->rep.status;
+    pthread_mutex_unlock(lock_of(x));
     return status;
 }
 
@@ -290,22 +393,26 @@ bool exchange_event(struct exchange *x, struct slice data)
     return is_ok;
 }
 
-void exchange_refuse(struct exchange *x, int status, const char *text)
+bool exchange_refuse(struct exchange *x, int status, const char *text)
 {
     struct buf body;
-    void (*fn)(void *ctx) = x->on_cancel;
 
-    x->on_cancel = NULL;
-    x->mode = BODY_DISCARD;
-    x->keep_alive = false;
-    buf_init(&body, 0);
-    buf_printf(&body, "{\"error\":true,\"code\":%d,\"errorNum\":%d,\"errorMessage\":", status, status);
-    val_print_string(slice_str(text), &body);
-    buf_add_char(&body, '}');
-    exchange_reply(x, status, "application/json; charset=utf-8", NULL, 0, buf_slice(&body));
-    buf_release(&body);
-    if (fn)
-        fn(x->cancel_ctx);
+    pthread_mutex_lock(&x->lock);
+    bool is_first = !x->rep.is_started && !is_over(x) && !atomic_load(&x->is_cancelled);
+    if (is_first) {
+        x->mode = BODY_DISCARD;
+        x->keep_alive = false;
+        buf_init(&body, 0);
+        buf_printf(&body, "{\"error\":true,\"code\":%d,\"errorNum\":%d,\"errorMessage\":", status,
+                   status);
+        val_print_string(slice_str(text), &body);
+        buf_add_char(&body, '}');
+        whole_reply(x, status, "application/json; charset=utf-8", NULL, 0, buf_slice(&body));
+        buf_release(&body);
+        tell_handler(x); /* what the handler still says is dropped */
+    }
+    pthread_mutex_unlock(&x->lock);
+    return is_first;
 }
 
 const char *http_reason(int status)

@@ -2,8 +2,9 @@
 /*
  * exchange -- the inside of a request with its reply, for the files of net.
  *
- * The request half belongs to the loop until it is handed over. The reply half
- * is written by one thread and taken by the loop, under the lock.
+ * The request half belongs to the loop until it is handed over and does not
+ * change afterwards. The reply half is written by any thread and taken by the
+ * loop, under the lock.
  */
 #ifndef NET_EXCHANGE_H
 #define NET_EXCHANGE_H
@@ -21,52 +22,80 @@ struct header {
     uint32_t name, name_len, value, value_len; /* in head */
 };
 
+/* Written while the request arrives. */
+struct exchange_request {
+    enum http_method method;
+    struct buf head; /* target, then names and values */
+    size_t path_len, target_len;
+    size_t header_count;
+    struct header headers[HEADERS_MAX];
+    uint64_t content_length;
+    bool has_content_length;
+    bool is_http10;
+    bool is_expecting; /* the client waits for 100 Continue */
+    char peer[64];
+    bool is_loopback;
+};
+
+/* Written by the thread that replies; under the lock. */
+struct exchange_reply {
+    int status;
+    char *content_type;
+    struct buf extra;   /* further header lines, ready */
+    struct buf pending; /* body bytes that the loop has not taken */
+    size_t unsent;      /* pending and what the connection holds */
+    bool is_started, is_finished, is_aborted, has_length;
+    bool is_stalled; /* the client does not read */
+    bool is_waiting; /* a writer sleeps on room */
+};
+
 struct exchange {
     _Atomic int refs;
-    struct loop *loop;
-    struct conn *conn;      /* NULL when the client is gone; loop only */
-    struct exchange *next;  /* in the connection's order */
+    struct loop *loop;     /* NULL in tests of the protocol alone */
+    struct conn *conn;     /* NULL when the client is gone; loop only */
+    struct exchange *next; /* in the connection's order */
+    uint64_t stall_ms;     /* longest wait of a writer for a client that does not read */
 
-    enum http_method method;
-    struct buf head;        /* target, then names and values */
-    size_t path_len, target_len;
-    struct header headers[HEADERS_MAX];
-    size_t header_count;
-    char peer[64];
-    bool is_loopback, is_http10;
+    struct exchange_request req;
 
+    /* Loop only. */
     enum body_mode mode;
     struct buf body;
     size_t body_max, discarded;
     exchange_piece_fn on_piece;
     void *piece_ctx;
     bool is_paused, is_whole; /* the request has arrived */
-    bool has_headers;         /* the handler has seen it */
     bool keep_alive;
+    bool is_head_written;
 
     atomic_bool is_cancelled;
     void (*on_cancel)(void *ctx);
     void *cancel_ctx;
     void *user;
 
-    pthread_mutex_t lock;
-    int status;
-    char *content_type;
-    struct buf extra;   /* further header lines, ready */
-    struct buf pending; /* body bytes that the loop has not taken */
-    bool is_started, is_finished, is_aborted, has_length, is_posted, is_resuming;
-    _Atomic size_t unsent;
+    pthread_mutex_t lock; /* recursive: on_cancel is called with it */
+    pthread_cond_t room;
+    struct exchange_reply rep;
+    bool is_posted, is_resuming;
     struct loop_task task;
-    bool is_head_written; /* loop only */
 };
 
-struct exchange *exchange_new(struct loop *loop, struct conn *conn);
+struct exchange *exchange_new(struct loop *loop, struct conn *conn, uint64_t stall_ms);
 
 /* The client has gone: sets the flag, tells the handler, forgets the connection. Loop. */
 void exchange_cancel(struct exchange *x);
 
-/* An error in ArangoDB's JSON shape, answered by net itself; the handler hears of it by on_cancel. */
-void exchange_refuse(struct exchange *x, int status, const char *text);
+/*
+ * An error in ArangoDB's JSON shape, answered by net itself; the handler hears
+ * of it by on_cancel. False when a reply had begun. Loop.
+ */
+bool exchange_refuse(struct exchange *x, int status, const char *text);
+
+/* Bytes have left the machine: writers that wait for room go on. Loop. */
+void exchange_sent(struct exchange *x, size_t bytes);
+
+/* Nothing more comes from the handler: finished or aborted. */
+bool exchange_is_over(struct exchange *x);
 
 const char *http_reason(int status);
 

@@ -83,7 +83,11 @@ struct slice exchange_peer(const struct exchange *x); /* "127.0.0.1:4711" */
 bool exchange_is_loopback(const struct exchange *x);
 /* Set when the client is gone. Valid while a reference is held. */
 const atomic_bool *exchange_cancel_flag(const struct exchange *x);
-/* Called once when the client leaves before the reply is complete (loop thread). */
+/*
+ * Called once when the client leaves, or net refuses the request, before the
+ * reply is complete (loop thread). Never after exchange_reply, exchange_finish
+ * or exchange_abort has returned. Must not wait for a thread that replies.
+ */
 void exchange_on_cancel(struct exchange *x, void (*fn)(void *ctx), void *ctx);
 
 /* The handler's own pointer. */
@@ -120,7 +124,10 @@ void exchange_reply(struct exchange *x, int status, const char *content_type,
 /* A streamed reply: start, pieces, finish. Chunked in HTTP/1.1. */
 void exchange_start(struct exchange *x, int status, const char *content_type,
                     const struct http_header *headers, size_t header_count);
-/* Copies. False when the client is gone or has not read for too long: stop producing. */
+/*
+ * Copies. False when the client is gone or has not read for too long: stop
+ * producing. Off the loop's thread it waits while more than 4 MiB are unsent.
+ */
 bool exchange_write(struct exchange *x, struct slice piece);
 size_t exchange_unsent(const struct exchange *x); /* bytes that the client has not taken */
 void exchange_finish(struct exchange *x);

@@ -1,32 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "net/http1.h"
+/*
+ * HTTP/1.x over llhttp, strict. Headers are copied into the exchange; the body
+ * is handed on where it lies. A header that comes twice is joined by ", " once
+ * all are read.
+ */
+#include "net/protocol.h"
 #include <llhttp.h>
 #include <stdio.h>
+#include <strings.h>
 #include <time.h>
 
+enum { BIG_PIECE = 64 * KIB };
+
 struct http1 {
+    struct protocol protocol;
     llhttp_t parser;
     llhttp_settings_t settings;
-    struct http1_events events;
+    struct protocol_events events;
     struct exchange *x; /* current; a reference */
     struct header now;  /* header being read */
-    size_t head_seen;   /* bytes of request line and headers */
+    size_t head_seen;   /* bytes of request line, headers and trailers */
     bool in_body, is_dead;
-    struct http1_error error;
+    struct protocol_error error;
 };
 
 static int refuse(struct http1 *h, int status, const char *text)
 {
-    h->error = (struct http1_error){ status, text };
+    h->error = (struct protocol_error){ status, text };
     return HPE_USER;
 }
 
+/* Trailers count but are not kept: the head belongs to the handler by then. */
 static int head_add(struct http1 *h, const char *at, size_t len)
 {
     h->head_seen += len;
     if (h->head_seen > h->events.header_bytes)
         return refuse(h, 431, "the request line and headers are too large");
-    buf_add(&h->x->head, at, len);
+    if (!h->in_body)
+        buf_add(&h->x->req.head, at, len);
     return 0;
 }
 
@@ -47,7 +58,7 @@ static int on_url(llhttp_t *p, const char *at, size_t len)
     struct http1 *h = p->data;
     int rc = head_add(h, at, len);
 
-    h->x->target_len = h->x->head.len;
+    h->x->req.target_len = h->x->req.head.len;
     return rc;
 }
 
@@ -56,7 +67,7 @@ static int on_name(llhttp_t *p, const char *at, size_t len)
     struct http1 *h = p->data;
 
     if (!h->now.name_len)
-        h->now.name = (uint32_t)h->x->head.len;
+        h->now.name = (uint32_t)h->x->req.head.len;
     h->now.name_len += (uint32_t)len;
     return head_add(h, at, len);
 }
@@ -66,7 +77,7 @@ static int on_value(llhttp_t *p, const char *at, size_t len)
     struct http1 *h = p->data;
 
     if (!h->now.value_len)
-        h->now.value = (uint32_t)h->x->head.len;
+        h->now.value = (uint32_t)h->x->req.head.len;
     h->now.value_len += (uint32_t)len;
     return head_add(h, at, len);
 }
@@ -74,20 +85,66 @@ static int on_value(llhttp_t *p, const char *at, size_t len)
 static int on_value_complete(llhttp_t *p)
 {
     struct http1 *h = p->data;
-    struct exchange *x = h->x;
+    struct exchange_request *req = &h->x->req;
+    struct header now = h->now;
 
-    if (h->in_body) { /* a trailer: read and dropped */
-        h->now = (struct header){ 0 };
-        return 0;
-    }
-    if (x->header_count == HEADERS_MAX)
-        return refuse(h, 431, "the request has more than 100 headers");
-    while (h->now.value_len && (x->head.ptr[h->now.value + h->now.value_len - 1] == ' ' ||
-                                x->head.ptr[h->now.value + h->now.value_len - 1] == '\t'))
-        h->now.value_len--;
-    x->headers[x->header_count++] = h->now;
     h->now = (struct header){ 0 };
+    if (h->in_body)
+        return 0;
+    if (req->header_count == HEADERS_MAX)
+        return refuse(h, 431, "the request has more than 100 headers");
+    while (now.value_len && strchr(" \t", req->head.ptr[now.value + now.value_len - 1]))
+        now.value_len--;
+    req->headers[req->header_count++] = now;
     return 0;
+}
+
+static bool same_name(const struct exchange_request *req, const struct header *a,
+                      const struct header *b)
+{
+    return a->name_len == b->name_len &&
+           !strncasecmp(req->head.ptr + a->name, req->head.ptr + b->name, a->name_len);
+}
+
+/* The value moves to the end of head, followed by those of the later headers of this name. */
+static void join_header(struct exchange_request *req, size_t first)
+{
+    struct header *h = &req->headers[first];
+    struct buf *head = &req->head;
+    size_t kept = first + 1;
+    uint32_t at = (uint32_t)head->len;
+
+    for (size_t i = first; i < req->header_count; i++) {
+        struct header one = req->headers[i];
+        if (!same_name(req, h, &one)) {
+            req->headers[kept++] = one; /* never ahead of i */
+            continue;
+        }
+        if (i > first)
+            buf_add_str(head, ", ");
+        char *copy = buf_reserve(head, one.value_len);
+        memcpy(copy, head->ptr + one.value, one.value_len);
+    }
+    h->value = at;
+    h->value_len = (uint32_t)head->len - at;
+    req->header_count = kept;
+}
+
+/* False when Host came twice. */
+static bool join_headers(struct exchange_request *req)
+{
+    for (size_t i = 0; i < req->header_count; i++) {
+        for (size_t j = i + 1; j < req->header_count; j++) {
+            if (!same_name(req, &req->headers[i], &req->headers[j]))
+                continue;
+            if (req->headers[i].name_len == 4 &&
+                !strncasecmp(req->head.ptr + req->headers[i].name, "host", 4))
+                return false;
+            join_header(req, i);
+            break;
+        }
+    }
+    return true;
 }
 
 static int read_method(struct http1 *h, uint8_t method)
@@ -102,32 +159,52 @@ static int read_method(struct http1 *h, uint8_t method)
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         if (!strcmp(name, rows[i].name)) {
-            h->x->method = rows[i].method;
+            h->x->req.method = rows[i].method;
             return 0;
         }
     }
     return refuse(h, 501, "this method is not supported");
 }
 
+static int check_head(struct http1 *h)
+{
+    struct exchange *x = h->x;
+    struct slice expect;
+
+    if (h->parser.http_major != 1)
+        return refuse(h, 505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
+    if (read_method(h, h->parser.method))
+        return HPE_USER;
+    if (!x->req.target_len || x->req.head.ptr[0] != '/')
+        return refuse(h, 400, "the request target must be a path");
+    if (!join_headers(&x->req))
+        return refuse(h, 400, "the request has two Host headers");
+    if (!x->req.is_http10 && !exchange_header(x, "host").len)
+        return refuse(h, 400, "an HTTP/1.1 request needs a Host header");
+    expect = exchange_header(x, "expect");
+    if (!expect.len || x->req.is_http10)
+        return 0;
+    if (expect.len != 12 || strncasecmp(expect.ptr, "100-continue", 12))
+        return refuse(h, 417, "the only expectation understood is 100-continue");
+    x->req.is_expecting = true;
+    return 0;
+}
+
 static int on_headers(llhttp_t *p)
 {
     struct http1 *h = p->data;
     struct exchange *x = h->x;
-    const char *question = memchr(x->head.ptr, '?', x->target_len);
+    const char *question = memchr(x->req.head.ptr, '?', x->req.target_len);
 
-    x->path_len = question ? (size_t)(question - x->head.ptr) : x->target_len;
-    x->is_http10 = p->http_major == 1 && p->http_minor == 0;
+    x->req.path_len = question ? (size_t)(question - x->req.head.ptr) : x->req.target_len;
+    x->req.is_http10 = p->http_major == 1 && p->http_minor == 0;
+    x->req.has_content_length = p->flags & F_CONTENT_LENGTH;
+    x->req.content_length = p->content_length;
     x->keep_alive = llhttp_should_keep_alive(p);
     p->upgrade = 0; /* offers to speak something else are ignored */
     h->in_body = true;
-    if (p->http_major != 1)
-        return refuse(h, 505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
-    if (read_method(h, p->method))
+    if (check_head(h))
         return HPE_USER;
-    if (!x->target_len || x->head.ptr[0] != '/')
-        return refuse(h, 400, "the request target must be a path");
-    if (!x->is_http10 && !exchange_header(x, "host").len)
-        return refuse(h, 400, "an HTTP/1.1 request needs a Host header");
     h->events.headers(h->events.ctx, x);
     return 0;
 }
@@ -151,36 +228,32 @@ static int on_complete(llhttp_t *p)
     return goes_on ? 0 : HPE_PAUSED;
 }
 
-struct http1 *http1_new(const struct http1_events *events)
-{
-    struct http1 *h = mem_zalloc(sizeof *h);
+/* ---- bytes in ---- */
 
-    h->events = *events;
-    llhttp_settings_init(&h->settings);
-    h->settings.on_message_begin = on_begin;
-    h->settings.on_url = on_url;
-    h->settings.on_header_field = on_name;
-    h->settings.on_header_value = on_value;
-    h->settings.on_header_value_complete = on_value_complete;
-    h->settings.on_headers_complete = on_headers;
-    h->settings.on_body = on_body;
-    h->settings.on_message_complete = on_complete;
-    llhttp_init(&h->parser, HTTP_REQUEST, &h->settings);
-    h->parser.data = h;
-    return h;
+static struct http1 *of(const struct protocol *p)
+{
+    return CONTAINER_OF(p, struct http1, protocol);
 }
 
-void http1_free(struct http1 *h)
+static struct protocol_error error_of(struct http1 *h, llhttp_errno_t rc)
 {
-    if (!h)
-        return;
-    exchange_unref(h->x);
-    mem_free(h);
+    const char *why = llhttp_get_error_reason(&h->parser);
+
+    if (h->error.status)
+        return h->error;
+    if (rc == HPE_PAUSED_H2_UPGRADE)
+        return (struct protocol_error){ 505, "HTTP/2 is not spoken on this port" };
+    if (rc == HPE_INVALID_VERSION && h->parser.http_major != 1)
+        return (struct protocol_error){ 505, "this HTTP version is not spoken here" };
+    if (rc == HPE_INVALID_METHOD)
+        return (struct protocol_error){ 400, "the request does not start with a known method" };
+    return (struct protocol_error){ 400, why && *why ? why : "the request is not HTTP" };
 }
 
-struct http1_error http1_feed(struct http1 *h, struct slice bytes, size_t *used)
+static struct protocol_error http1_feed(struct protocol *p, struct slice bytes, size_t *used)
 {
-    static const struct http1_error none = { 0, NULL };
+    static const struct protocol_error none = { 0, NULL };
+    struct http1 *h = of(p);
 
     *used = 0;
     if (h->is_dead || !bytes.len)
@@ -196,24 +269,25 @@ struct http1_error http1_feed(struct http1 *h, struct slice bytes, size_t *used)
         return none;
     }
     h->is_dead = true;
-    if (h->error.status)
-        return h->error;
-    if (rc == HPE_PAUSED_H2_UPGRADE)
-        return (struct http1_error){ 505, "HTTP/2 is not spoken on this port" };
-    if (rc == HPE_INVALID_VERSION)
-        return (struct http1_error){ 505, "this HTTP version is not spoken here" };
-    const char *why = llhttp_get_error_reason(&h->parser);
-    return (struct http1_error){ 400, why && *why ? why : "the request is not HTTP" };
+    return error_of(h, rc);
 }
 
-bool http1_is_idle(const struct http1 *h)
+static struct exchange *http1_current(const struct protocol *p)
 {
-    return !h->x;
+    return of(p)->x;
 }
 
-bool http1_in_body(const struct http1 *h)
+static bool http1_in_body(const struct protocol *p)
 {
-    return h->in_body;
+    return of(p)->in_body;
+}
+
+static void http1_free(struct protocol *p)
+{
+    struct http1 *h = of(p);
+
+    exchange_unref(h->x);
+    mem_free(h);
 }
 
 /* ---- replies ---- */
@@ -233,46 +307,119 @@ static void put_date(struct buf *out)
     buf_add_str(out, text);
 }
 
-static bool has_no_body(const struct exchange *x)
+static bool status_has_no_body(int status)
 {
-    return x->method == METHOD_HEAD || x->status == 204 || x->status == 304;
+    return status < 200 || status == 204 || status == 304;
 }
 
-void http1_put_head(const struct exchange *x, const char *server_name, bool closes, size_t length,
-                    struct buf *out)
+static bool has_no_body(const struct exchange *x)
 {
-    buf_printf(out, "HTTP/1.1 %d %s\r\n", x->status, http_reason(x->status));
+    return x->req.method == METHOD_HEAD || status_has_no_body(x->rep.status);
+}
+
+static bool is_chunked(const struct exchange *x)
+{
+    return !x->rep.has_length && !x->req.is_http10 && !status_has_no_body(x->rep.status);
+}
+
+static void put_head(struct http1 *h, const struct exchange *x, bool closes, struct buf *out)
+{
+    const struct exchange_reply *rep = &x->rep;
+    char line[96];
+
+    snprintf(line, sizeof line, "HTTP/1.1 %d %s\r\n", rep->status, http_reason(rep->status));
+    buf_add_str(out, line);
     put_date(out);
-    buf_printf(out, "Server: %s\r\n", server_name);
-    if (x->content_type)
-        buf_printf(out, "Content-Type: %s\r\n", x->content_type);
-    buf_add_slice(out, buf_slice(&x->extra));
-    if (x->has_length && x->status != 204 && x->status != 304)
-        buf_printf(out, "Content-Length: %zu\r\n", length);
-    else if (!x->has_length && !x->is_http10)
+    buf_add_str(out, "Server: ");
+    buf_add_str(out, h->events.server_name);
+    if (rep->content_type) {
+        buf_add_str(out, "\r\nContent-Type: ");
+        buf_add_str(out, rep->content_type);
+    }
+    buf_add_str(out, "\r\n");
+    buf_add_slice(out, buf_slice(&rep->extra));
+    if (is_chunked(x)) {
         buf_add_str(out, "Transfer-Encoding: chunked\r\n");
+    } else if (rep->has_length && !status_has_no_body(rep->status)) {
+        snprintf(line, sizeof line, "Content-Length: %zu\r\n", rep->pending.len);
+        buf_add_str(out, line);
+    }
     if (closes)
         buf_add_str(out, "Connection: close\r\n");
-    else if (x->is_http10)
+    else if (x->req.is_http10)
         buf_add_str(out, "Connection: keep-alive\r\n");
     buf_add_str(out, "\r\n");
 }
 
-void http1_put_piece(const struct exchange *x, struct slice piece, struct buf *out)
+/* The end of a chunk, and of the body behind the last one. */
+static void put_chunk_end(const struct exchange *x, bool has_piece, struct buf *out)
 {
-    if (has_no_body(x) || !piece.len)
-        return;
-    if (x->has_length || x->is_http10) {
-        buf_add_slice(out, piece);
-        return;
-    }
-    buf_printf(out, "%zx\r\n", piece.len);
-    buf_add_slice(out, piece);
-    buf_add_str(out, "\r\n");
+    if (has_piece)
+        buf_add_str(out, "\r\n");
+    if (x->rep.is_finished)
+        buf_add_str(out, "0\r\n\r\n");
 }
 
-void http1_put_end(const struct exchange *x, struct buf *out)
+static void http1_put_reply(struct protocol *p, struct exchange *x, bool closes, struct buf *out,
+                            struct buf *big)
 {
-    if (!x->has_length && !x->is_http10 && !has_no_body(x))
-        buf_add_str(out, "0\r\n\r\n");
+    struct buf *piece = &x->rep.pending;
+    bool has_piece = piece->len > 0;
+    char line[32];
+
+    if (!x->is_head_written)
+        put_head(of(p), x, closes, out);
+    x->is_head_written = true;
+    if (has_no_body(x)) {
+        buf_release(piece);
+        return;
+    }
+    if (is_chunked(x) && has_piece) {
+        snprintf(line, sizeof line, "%zx\r\n", piece->len);
+        buf_add_str(out, line);
+    }
+    if (piece->len >= BIG_PIECE) {
+        *big = *piece;
+        buf_init(piece, 0);
+        out = big;
+    } else {
+        buf_add_slice(out, buf_slice(piece));
+        buf_release(piece);
+    }
+    if (is_chunked(x))
+        put_chunk_end(x, has_piece, out);
+}
+
+static void http1_put_continue(struct protocol *p, struct buf *out)
+{
+    (void)p;
+    buf_add_str(out, "HTTP/1.1 100 Continue\r\n\r\n");
+}
+
+struct protocol *http1_new(const struct protocol_events *events)
+{
+    static const struct protocol_ops ops = {
+        .feed = http1_feed,
+        .current = http1_current,
+        .in_body = http1_in_body,
+        .put_continue = http1_put_continue,
+        .put_reply = http1_put_reply,
+        .free = http1_free,
+    };
+    struct http1 *h = mem_zalloc(sizeof *h);
+
+    h->protocol.ops = &ops;
+    h->events = *events;
+    llhttp_settings_init(&h->settings);
+    h->settings.on_message_begin = on_begin;
+    h->settings.on_url = on_url;
+    h->settings.on_header_field = on_name;
+    h->settings.on_header_value = on_value;
+    h->settings.on_header_value_complete = on_value_complete;
+    h->settings.on_headers_complete = on_headers;
+    h->settings.on_body = on_body;
+    h->settings.on_message_complete = on_complete;
+    llhttp_init(&h->parser, HTTP_REQUEST, &h->settings);
+    h->parser.data = h;
+    return &h->protocol;
 }

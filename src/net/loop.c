@@ -128,16 +128,23 @@ static void close_walk(uv_handle_t *handle, void *ctx)
 
 void loop_free(struct loop *loop)
 {
+    struct loop_task *late;
+
     if (!loop)
         return;
+    late = loop->first; /* what was posted after the end still gives back what it holds */
+    loop->first = NULL;
+    loop->last = &loop->first;
+    run_tasks(late);
+    run_turn_end(loop);
     uv_close((uv_handle_t *)&loop->wake, NULL);
     uv_close((uv_handle_t *)&loop->prepare, NULL);
     uv_close((uv_handle_t *)&loop->check, NULL);
     uv_walk(&loop->uv, close_walk, NULL); /* signals */
     uv_run(&loop->uv, UV_RUN_DEFAULT);    /* close callbacks */
+    run_turn_end(loop);
     if (uv_loop_close(&loop->uv))
         log_warn("net", "the loop was freed with open handles");
-    run_tasks(loop->first); /* what was posted after the end still gives back what it holds */
     close(loop->wake_fd);
     pthread_mutex_destroy(&loop->lock);
     mem_free(loop);
