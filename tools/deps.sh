@@ -148,8 +148,10 @@ download() {
     *.whl) kind=(--only-binary "$1") ;;
     *) kind=(--no-binary "$1") ;;
     esac
+    # With the hash in the requirement pip checks it before it runs a line of the package.
+    echo "$1==$pin_version --hash=sha256:$pin_sha256" > "$deps/dl/$1.requirement"
     "$deps/venv/bin/python" -m pip --disable-pip-version-check download --retries 5 --no-deps \
-        "${kind[@]}" -d "$deps/dl" "$1==$pin_version"
+        --require-hashes "${kind[@]}" -d "$deps/dl" -r "$deps/dl/$1.requirement"
     [ -f "$file" ] || fail "pip did not bring $2"
     if ! matches "$file" "$pin_sha256"; then
         rm -f "$file"
