@@ -8,6 +8,8 @@
 #include "server/router.h"
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdatomic.h>
 
 enum { IMPORT_DOCS_MAX = 1000 };
 
@@ -73,6 +75,8 @@ struct ask {
     struct request *r;
     struct rag_ask *ask;
     bool is_streaming, is_search, has_begun;
+    atomic_bool is_due;   /* the operation asked for its next step */
+    atomic_bool is_due;   /* a step may run; text that arrives wakes the request too */
     pthread_mutex_t lock; /* events come from other threads */
     struct buf events;    /* ready JSON lines, one event each */
 };
@@ -230,6 +234,15 @@ static void fail_ask(struct request *r, struct ask *k, const struct error *err)
     request_done(r);
 }
 
+static void wake_ask(void *ctx)
+{
+    struct ask *k = ctx;
+
+    atomic_store(&k->is_due, true);
+    request_wake(k->r);
+}
+
+/* Woken by text or by the operation: only the latter means a step. */
 static void step_ask(struct request *r)
 {
     struct ask *k = r->state;
@@ -237,7 +250,10 @@ static void step_ask(struct request *r)
     struct rag_answer answer;
     enum rag_state state;
 
-    if (rag_ask_step(k->ask, &state, &answer, &err) != OK) {
+    if (!atomic_exchange(&k->is_due, false)) {
+        flush_events(k);
+        request_park(r, step_ask);
+    } else if (rag_ask_step(k->ask, &state, &answer, &err) != OK) {
         fail_ask(r, k, &err);
     } else if (state == RAG_DONE) {
         finish_ask(r, k, &answer);
@@ -283,11 +299,12 @@ static void ask(struct request *r, bool is_search)
     struct error err = { 0 };
     struct ask *k = ARENA_NEW(r->arena, struct ask);
     struct rag_ask_options opt = { .search_only = is_search, .ctx = k };
-    struct rag_wake waker = { wake, r, exchange_cancel_flag(r->x) };
+    struct rag_wake waker = { wake_ask, k, exchange_cancel_flag(r->x) };
     struct val body;
     enum errc rc = OK;
 
     k->r = r;
+    atomic_store(&k->is_due, true);
     k->is_search = is_search;
     pthread_mutex_init(&k->lock, NULL);
     TRY(request_object(r, &body, &err));
