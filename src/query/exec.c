@@ -185,10 +185,8 @@ static enum errc list_open(struct op *op, struct enum_list *s, struct error *err
     s->count = val_count(s->list);
     if (val_type(s->list) == VAL_ARRAY)
         return OK;
-    s->count = 0;
-    if (op->x->env.warn)
-        op->x->env.warn(op->x->env.warn_ctx, 1563, "array expected");
-    return OK;
+    return fail_num(err, 1563, "collection or array expected as operand to FOR loop; it is a value "
+                    "of type %s", val_type_name(val_type(s->list)));
 }
 
 static enum errc list_next(struct op *op, struct batch **out, enum exec_status *status,

@@ -87,11 +87,10 @@ static struct val arithmetic(enum ast_op op, struct val a, struct val b, struct 
 
 /* ---- comparison ---- */
 
-static bool contains(struct val array, struct val v, const struct collator *c)
+static bool contains(struct val array, struct val v)
 {
     size_t count = val_count(array);
 
-    (void)c;
     for (size_t i = 0; i < count; i++)
         if (val_equal(val_at(array, i), v))
             return true;
@@ -117,13 +116,10 @@ static bool compare(enum ast_op op, struct val a, struct val b, const struct exp
     }
 }
 
-static bool is_in(struct val v, struct val array, const struct expr_env *env)
+/* What is not an array answers false to IN and to NOT IN, as in ArangoDB. */
+static bool is_in(struct val v, struct val array, bool wants)
 {
-    if (val_type(array) == VAL_ARRAY)
-        return contains(array, v, env->collator);
-    if (!val_is_null(array))
-        warn(env, 1563, "array expected");
-    return false;
+    return val_type(array) == VAL_ARRAY && contains(array, v) == wants;
 }
 
 static enum errc match(enum ast_op op, struct val a, struct val b, struct arena *arena,
@@ -159,10 +155,10 @@ enum errc expr_binary(enum ast_op op, struct val a, struct val b, struct arena *
         *out = val_new_bool(compare(op, a, b, env));
         return OK;
     case AST_OP_IN:
-        *out = val_new_bool(is_in(a, b, env));
+        *out = val_new_bool(is_in(a, b, true));
         return OK;
     case AST_OP_NOT_IN:
-        *out = val_new_bool(!is_in(a, b, env));
+        *out = val_new_bool(is_in(a, b, false));
         return OK;
     case AST_OP_LIKE:
     case AST_OP_NOT_LIKE:

@@ -4,8 +4,6 @@
 #include "query/fn_support.h"
 #include <math.h>
 
-enum { FLATTEN_MAX = 5000000 };
-
 static struct val array_of(struct fn_call *call, struct val *items, size_t count)
 {
     return val_new_array(call->arena, items, count);
@@ -211,7 +209,7 @@ static enum errc fn_sorted_unique(struct fn_call *call)
 
 static void flatten(struct val array, int64_t depth, struct val *to, size_t *count)
 {
-    for (size_t i = 0; i < val_count(array) && *count < FLATTEN_MAX; i++) {
+    for (size_t i = 0; i < val_count(array); i++) {
         struct val v = val_at(array, i);
         if (val_type(v) == VAL_ARRAY && depth > 0) {
             flatten(v, depth - 1, to, count);

@@ -107,6 +107,33 @@ static enum errc fn_parse_identifier(struct fn_call *call)
     return fn_return(call, val_new_object(call->arena, names, values, 2));
 }
 
+static enum errc part_of_id(struct fn_call *call, bool wants_key)
+{
+    struct val v = fn_arg(call, 0);
+    struct slice collection, key;
+
+    if (val_type(v) == VAL_OBJECT)
+        v = val_get(v, slice_str("_id"));
+    if (val_type(v) != VAL_STRING || !doc_split_id(val_string(v), &collection, &key))
+        return fn_bad_arg(call, 0, "a document or its _id");
+    return fn_return_text(call, wants_key ? key : collection);
+}
+
+static enum errc fn_parse_collection(struct fn_call *call)
+{
+    return part_of_id(call, false);
+}
+
+static enum errc fn_parse_key(struct fn_call *call)
+{
+    return part_of_id(call, true);
+}
+
+static enum errc fn_passthru(struct fn_call *call)
+{
+    return fn_return(call, call->args[0]);
+}
+
 static enum errc fn_is_same_collection(struct fn_call *call)
 {
     struct val v = fn_arg(call, 1);
@@ -164,7 +191,7 @@ static enum errc fn_warn_if(struct fn_call *call)
 {
     bool is_true = val_truth(fn_arg(call, 0));
 
-    if (!is_true)
+    if (!is_true) /* 1594 is ArangoDB's number for warnings of the user */
         fn_warn(call, 1594, arena_printf(call->arena, "%.*s", SLICE_ARG(fn_text_arg(call, 1))));
     return fn_return_bool(call, is_true);
 }
@@ -185,6 +212,10 @@ const struct fn fn_misc[] = {
     { "FIRST_DOCUMENT", 1, -1, FN_PURE, fn_first_document, "The first that is an object." },
     { "DOCUMENT", 1, 2, FN_READS, fn_document, "Documents by their _id or key." },
     { "PARSE_IDENTIFIER", 1, 1, FN_PURE, fn_parse_identifier, "Collection and key of an _id." },
+    { "PARSE_COLLECTION", 1, 1, FN_PURE, fn_parse_collection, "Collection of an _id." },
+    { "PARSE_KEY", 1, 1, FN_PURE, fn_parse_key, "Key of an _id." },
+    { "PASSTHRU", 1, 1, 0, fn_passthru, "The argument; never computed while planning." },
+    { "NOOPT", 1, 1, 0, fn_passthru, "The same." },
     { "IS_SAME_COLLECTION", 2, 2, FN_PURE, fn_is_same_collection, "Is it of that collection?" },
     { "CURRENT_DATABASE", 0, 0, FN_STABLE, fn_current_database, "Name of the database." },
     { "COLLECTIONS", 0, 0, FN_READS, fn_collections, "Collections of the database." },
