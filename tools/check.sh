@@ -44,8 +44,10 @@ format() {
     local files
     mapfile -t files < <(sources 'src/*.[ch]' 'src/*.cc' 'test/*.[ch]' 'bench/*.[ch]')
     [ ${#files[@]} = 0 ] && return 0
-    if ! printf '%s\n' "${files[@]}" | xargs -P "$jobs" -n 16 clang-format --dry-run -Werror \
-        > build/format.log 2>&1; then
+    printf '%s\n' "${files[@]}" | xargs -P "$jobs" -n 16 sh -c '
+        found=$(clang-format --dry-run -Werror "$@" 2>&1) || printf "%s\n" "$found"
+    ' sh > build/format.log
+    if [ -s build/format.log ]; then
         grep 'error:' build/format.log | cut -d: -f1 | sort | uniq -c |
             awk '{ printf "  %s: %s places\n", $2, $1 }'
         echo "  tools/format.sh FILE... puts them right"
