@@ -3,8 +3,11 @@
  * One question through its stages:
  *
  *   start -> EMBED (waits) -> search, rank, threshold -> GENERATE (waits) -> cite -> done
- *                                 |                                           ^
+ *                                 |        |              ^                   ^
+ *                                 |        `-- FOCUS -----' small models only |
  *                                 `-- search only, or nothing relevant -------'
+ *
+ * FOCUS embeds the sentences of the best hits (waits) and keeps those near the question.
  *
  * Events of the model arrive on its thread while the step waits; between arming
  * the gate and the last event only that thread touches the answer's buffer.
@@ -20,14 +23,15 @@
 
 enum {
     ANSWER_TOKENS = 256,
+    SHORT_ANSWER_TOKENS = 96, /* small models run on; one sentence is asked for */
     ANSWER_BYTES_MAX = 4 * MIB,
     QUESTION_BYTES_MAX = 64 * KIB,
     DIMENSION_MAX = 65536,
-    CANDIDATES_MAX = 128,  /* chunks that are ranked again */
+    CANDIDATES_MAX = 128, /* chunks that are ranked again */
     CANDIDATES_EXTRA = 8,
 };
 
-enum ask_stage { ASK_START, ASK_EMBED, ASK_GENERATE, ASK_DONE };
+enum ask_stage { ASK_START, ASK_EMBED, ASK_FOCUS, ASK_GENERATE, ASK_DONE };
 
 struct rag_ask {
     const struct rag_env *env;
@@ -40,6 +44,8 @@ struct rag_ask {
     struct corpus_hit *hits;
     size_t hit_count;
     size_t used; /* hits in the prompt */
+    struct focus focus;
+    bool has_focus;
     struct rag_answer answer;
     uint64_t since_us;
     struct gate gate;
@@ -47,6 +53,7 @@ struct rag_ask {
     /* Filled by the model's thread, read after the gate. */
     float *vector;
     uint32_t dimension;
+    float *passage_vectors;
     struct buf text;
     enum gen_finish finish;
     struct error failure;
@@ -152,6 +159,57 @@ out:
     return rc;
 }
 
+/* ---- focusing ---- */
+
+static void on_focused(void *ctx, const struct embed_result *r)
+{
+    struct rag_ask *a = ctx;
+    size_t n = a->focus.passages.count;
+
+    if (r->err) {
+        a->failure = *r->err;
+    } else if (r->count != n || r->dimension != a->dimension) {
+        (void)fail(&a->failure, ERR_INTERNAL, "model '%s' answered %zu vectors of %u numbers",
+                   a->embedding.name, r->count, r->dimension);
+    } else {
+        a->passage_vectors = mem_alloc(n * a->dimension * sizeof(float));
+        memcpy(a->passage_vectors, r->vectors, n * a->dimension * sizeof(float));
+    }
+    gate_open(&a->gate);
+}
+
+static enum errc start_focus(struct rag_ask *a, struct error *err)
+{
+    struct generator *g = a->env->generator;
+    struct embed_request req = { .model = a->answer.embedding_model,
+                                 .texts = a->focus.inputs,
+                                 .count = a->focus.passages.count,
+                                 .cancel = a->gate.wake.cancel,
+                                 .on_done = on_focused,
+                                 .ctx = a };
+
+    a->since_us = now_us(a);
+    gate_arm(&a->gate);
+    return g->embed(g, &req, err);
+}
+
+static void finish_focus(struct rag_ask *a)
+{
+    a->answer.search_us += now_us(a) - a->since_us;
+    focus_choose(&a->focus, a->opt.question, a->vector, a->passage_vectors, a->dimension, a->hits,
+                 a->arena);
+    a->has_focus = true;
+}
+
+/* Small models get sentences. false: none are needed, or there are none. */
+static bool wants_focus(struct rag_ask *a)
+{
+    if (!ask_prompt_wants_focus(&a->chat))
+        return false;
+    focus_collect(&a->focus, a->hits, a->hit_count, a->arena);
+    return a->focus.passages.count > 0;
+}
+
 /* ---- generating ---- */
 
 static void on_event(void *ctx, const struct gen_event *e)
@@ -181,14 +239,20 @@ static enum errc start_generate(struct rag_ask *a, struct error *err)
 {
     enum errc rc = OK;
     struct generator *g = a->env->generator;
+    const struct slice line_end = slice_str("\n");
+    uint32_t usual = a->has_focus ? SHORT_ANSWER_TOKENS : ANSWER_TOKENS;
+    uint32_t max_tokens = a->opt.max_tokens ? a->opt.max_tokens : usual;
     struct ask_prompt_options prompt = { .question = a->opt.question,
                                          .hits = a->hits,
                                          .hit_count = a->hit_count,
+                                         .focus = a->has_focus ? &a->focus : NULL,
                                          .model = &a->chat,
-                                         .max_tokens = a->opt.max_tokens };
+                                         .max_tokens = max_tokens };
     struct gen_request req = { .model = a->answer.model,
                                .sampling = gen_sampling_default(),
-                               .max_tokens = a->opt.max_tokens,
+                               .max_tokens = max_tokens,
+                               .stops = &line_end,
+                               .stop_count = a->has_focus ? 1 : 0,
                                .cancel = a->gate.wake.cancel,
                                .on_event = on_event,
                                .ctx = a };
@@ -243,7 +307,6 @@ enum errc rag_ask_start(struct rag_ask **out, const struct rag_env *env,
     a->opt.question = arena_copy(a->arena, opt->question);
     a->opt.model = arena_copy(a->arena, opt->model);
     a->opt.embedding_model = arena_copy(a->arena, opt->embedding_model);
-    a->opt.max_tokens = opt->max_tokens ? opt->max_tokens : ANSWER_TOKENS;
     a->corpus = corpus_of(env, opt->db_id, slice_of(NULL, 0), arena_copy(a->arena, opt->chunks));
     a->gate.wake = wake;
     buf_init(&a->text, ANSWER_BYTES_MAX);
@@ -251,36 +314,50 @@ enum errc rag_ask_start(struct rag_ask **out, const struct rag_env *env,
     return OK;
 }
 
-/* Runs one stage. *waits: a call is under way. */
-static enum errc run_stage(struct rag_ask *a, bool *waits, struct error *err)
+/* The question is embedded: decides what follows the search. */
+static enum errc after_embed(struct rag_ask *a, struct error *err)
 {
     enum errc rc = OK;
     bool is_relevant;
 
-    *waits = false;
+    a->answer.embed_us = now_us(a) - a->since_us;
+    TRY(search(a, &is_relevant, err));
+    a->stage = ASK_DONE;
+    if (a->opt.search_only) {
+        a->answer.is_answered = is_relevant;
+    } else if (!is_relevant) {
+        answer_unknown(a);
+    } else if (wants_focus(a)) {
+        TRY(start_focus(a, err));
+        a->stage = ASK_FOCUS;
+    } else {
+        TRY(start_generate(a, err));
+        a->stage = ASK_GENERATE;
+    }
+out:
+    return rc;
+}
+
+/* From one stage to the next; every stage but the last ends with a call under way. */
+static enum errc run_stage(struct rag_ask *a, struct error *err)
+{
+    enum errc rc = OK;
+
+    TRY(take_failure(a, err));
     switch (a->stage) {
     case ASK_START:
         TRY(start_embed(a, err));
         a->stage = ASK_EMBED;
-        *waits = true;
         break;
     case ASK_EMBED:
-        TRY(take_failure(a, err));
-        a->answer.embed_us = now_us(a) - a->since_us;
-        TRY(search(a, &is_relevant, err));
-        a->stage = ASK_DONE;
-        if (a->opt.search_only) {
-            a->answer.is_answered = is_relevant;
-        } else if (!is_relevant) {
-            answer_unknown(a);
-        } else {
-            TRY(start_generate(a, err));
-            a->stage = ASK_GENERATE;
-            *waits = true;
-        }
+        TRY(after_embed(a, err));
+        break;
+    case ASK_FOCUS:
+        finish_focus(a);
+        TRY(start_generate(a, err));
+        a->stage = ASK_GENERATE;
         break;
     case ASK_GENERATE:
-        TRY(take_failure(a, err));
         finish_answer(a);
         a->stage = ASK_DONE;
         break;
@@ -295,15 +372,14 @@ enum errc rag_ask_step(struct rag_ask *a, enum rag_state *state, struct rag_answ
                        struct error *err)
 {
     enum errc rc = OK;
-    bool waits;
 
     a->is_waiting = false;
     while (a->stage != ASK_DONE) {
         if (gate_is_cancelled(&a->gate))
             TRY(cancelled(err));
-        TRY(run_stage(a, &waits, err));
-        if (!waits)
-            continue;
+        TRY(run_stage(a, err));
+        if (a->stage == ASK_DONE)
+            break;
         a->is_waiting = true;
         *state = RAG_WAIT;
         if (gate_wait(&a->gate))
@@ -323,6 +399,7 @@ void rag_ask_free(struct rag_ask *a)
     if (a->is_waiting)
         BUG("question freed while it waits");
     mem_free(a->vector);
+    mem_free(a->passage_vectors);
     buf_release(&a->text);
     arena_free(a->arena);
     mem_free(a);

@@ -48,7 +48,8 @@ static bool line_read(struct slice text, size_t at, struct line *out)
 
     if (at >= text.len)
         return false;
-    while (end < text.len && text.ptr[end] != '\n' && text.ptr[end] != '\r' && text.ptr[end] != '\f')
+    while (end < text.len && text.ptr[end] != '\n' && text.ptr[end] != '\r' &&
+           text.ptr[end] != '\f')
         end++;
     out->next = end < text.len ? end + 1 : end;
     out->has_form_feed = end < text.len && text.ptr[end] == '\f';
@@ -233,8 +234,8 @@ static bool read_heading(const struct block_scan *scan, const struct line *line,
         while (out->title.to > out->title.from && text.ptr[out->title.to - 1] == '#')
             out->title.to--;
         out->title = trim(text, out->title);
-    } else if ((has_gap || is_first) && s.len <= TEXT_HEADING_BYTES_MAX &&
-               !underline_level(s) && !is_item(s, &is_first_item) && !is_row(s, scan->is_markdown) &&
+    } else if ((has_gap || is_first) && s.len <= TEXT_HEADING_BYTES_MAX && !underline_level(s) &&
+               !is_item(s, &is_first_item) && !is_row(s, scan->is_markdown) &&
                !line->has_form_feed && line_read(text, line->next, &under)) {
         level = underline_level(line_text(text, &under));
         if (level > 0) {

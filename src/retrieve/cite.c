@@ -11,22 +11,14 @@
  */
 #include "retrieve/cite.h"
 
-#include "retrieve/sentence.h"
+#include "retrieve/passage.h"
 #include "retrieve/terms.h"
 
-enum { SENTENCES_MAX = 2048 }; /* of all hits; more are not looked at */
+enum { PASSAGES_MAX = 2048 }; /* of all hits; more are not looked at */
 
-static const double score_min = 0.5;     /* of the weight of the answer sentence */
-static const double own_min = 0.3;       /* of that from the sentence itself, not its headings */
+static const double score_min = 0.5;      /* of the weight of the answer sentence */
+static const double own_min = 0.3;        /* of that from the sentence itself, not its headings */
 static const double pair_gain_min = 0.15; /* what a second sentence must add */
-
-/* A sentence of a hit. */
-struct candidate {
-    size_t hit;
-    struct span at; /* in the text of the hit */
-    struct terms terms;
-    bool has_next; /* the one after it belongs to the same block */
-};
 
 /* A sentence of the answer: its terms and what each weighs. */
 struct claim {
@@ -37,63 +29,12 @@ struct claim {
 struct citer {
     struct arena *arena;
     const struct corpus_hit *hits;
-    size_t hit_count;
-    struct terms *contexts; /* title and headings of each hit */
-    struct candidate *items;
-    struct terms *texts; /* the terms of items, for weights */
-    size_t count;
+    struct passages passages;
+    struct terms *texts;    /* of each passage */
+    struct terms *contexts; /* of its title and headings */
     struct term_weights weights;
     struct terms question;
 };
-
-static bool is_markdown(struct slice path)
-{
-    static const char *const ends[] = { ".md", ".markdown" };
-    for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
-        size_t n = strlen(ends[i]);
-        if (path.len > n && memcmp(path.ptr + path.len - n, ends[i], n) == 0)
-            return true;
-    }
-    return false;
-}
-
-static void add_candidates(struct citer *c, size_t hit, const struct block *b)
-{
-    struct slice text = c->hits[hit].hit.text;
-    struct slice block = slice_of(text.ptr + b->at.from, b->at.to - b->at.from);
-    struct span s;
-    size_t at = 0, first = c->count;
-
-    while (c->count < SENTENCES_MAX && sentence_next(block, &at, &s)) {
-        struct candidate *item = &c->items[c->count];
-        item->hit = hit;
-        item->at = (struct span){ s.from + b->at.from, s.to + b->at.from };
-        item->terms = terms_of(slice_of(block.ptr + s.from, s.to - s.from), c->arena);
-        item->has_next = false;
-        c->texts[c->count] = item->terms;
-        if (c->count > first)
-            c->items[c->count - 1].has_next = true;
-        c->count++;
-    }
-}
-
-static void add_hit(struct citer *c, size_t hit)
-{
-    const struct corpus_hit *h = &c->hits[hit];
-    struct block_scan scan;
-    struct block b;
-    char *context = arena_printf(c->arena, "%.*s %.*s", SLICE_ARG(h->hit.title), SLICE_ARG(h->heading));
-
-    block_scan_init(&scan, h->hit.text, is_markdown(h->hit.path));
-    while (block_next(&scan, &b)) {
-        if (b.kind == BLOCK_HEADING)
-            context = arena_printf(c->arena, "%s %.*s", context, (int)(b.title.to - b.title.from),
-                                   h->hit.text.ptr + b.title.from);
-        else
-            add_candidates(c, hit, &b);
-    }
-    c->contexts[hit] = terms_of(slice_str(context), c->arena);
-}
 
 static bool either_has(const struct terms *a, const struct terms *b, uint64_t hash)
 {
@@ -111,8 +52,8 @@ static struct claim claim_of(const struct citer *c, struct slice text)
 }
 
 /* Share of the claim that the candidate (and its neighbour, if given) covers; 0 = no support. */
-static double support(const struct citer *c, const struct claim *claim,
-                      const struct candidate *one, const struct candidate *two)
+static double support(const struct citer *c, const struct claim *claim, size_t one,
+                      const size_t *two)
 {
     double all = 0, own = 0, context = 0;
 
@@ -120,9 +61,9 @@ static double support(const struct citer *c, const struct claim *claim,
         struct term term = claim->terms.items[i];
         double weight = claim->weights[i];
         all += weight;
-        if (either_has(&one->terms, two ? &two->terms : NULL, term.hash))
+        if (either_has(&c->texts[one], two ? &c->texts[*two] : NULL, term.hash))
             own += weight;
-        else if (terms_have(&c->contexts[one->hit], term.hash))
+        else if (terms_have(&c->contexts[one], term.hash))
             context += weight;
         else if (term.is_number && !terms_have(&c->question, term.hash))
             return 0;
@@ -133,7 +74,7 @@ static double support(const struct citer *c, const struct claim *claim,
 static void fill_citation(const struct citer *c, size_t from, size_t to, double score,
                           struct rag_citation *out)
 {
-    const struct candidate *first = &c->items[from], *last = &c->items[to];
+    const struct passage *first = &c->passages.items[from], *last = &c->passages.items[to];
     const struct rag_source_hit *hit = &c->hits[first->hit].hit;
 
     out->source = (uint32_t)first->hit + 1;
@@ -144,24 +85,24 @@ static void fill_citation(const struct citer *c, size_t from, size_t to, double 
 }
 
 /* The best candidate for the claim; false when none is good enough. */
-static bool find_support(const struct citer *c, const struct claim *claim,
-                         struct rag_citation *out)
+static bool find_support(const struct citer *c, const struct claim *claim, struct rag_citation *out)
 {
     double best = 0;
     size_t best_at = 0, best_end = 0;
 
-    for (size_t i = 0; i < c->count; i++) {
-        double score = support(c, claim, &c->items[i], NULL);
+    for (size_t i = 0; i < c->passages.count; i++) {
+        double score = support(c, claim, i, NULL);
         if (score > best + 1e-9) {
             best = score;
             best_at = best_end = i;
         }
     }
-    for (size_t i = 0; i + 1 < c->count; i++) {
+    for (size_t i = 0; i + 1 < c->passages.count; i++) {
+        size_t next = i + 1;
         double score;
-        if (!c->items[i].has_next)
+        if (!c->passages.items[i].has_next)
             continue;
-        score = support(c, claim, &c->items[i], &c->items[i + 1]);
+        score = support(c, claim, i, &next);
         if (score > best + (best_at == best_end ? pair_gain_min : 1e-9)) {
             best = score;
             best_at = i;
@@ -180,12 +121,15 @@ static size_t skip_marks(struct slice s)
     size_t at = 0, i;
 
     for (;;) {
-        for (i = at; i < s.len && (s.ptr[i] == ' ' || s.ptr[i] == '-' || s.ptr[i] == '*' || s.ptr[i] == '['); i++)
+        for (i = at; i < s.len &&
+                     (s.ptr[i] == ' ' || s.ptr[i] == '-' || s.ptr[i] == '*' || s.ptr[i] == '[');
+             i++)
             ;
         size_t digits = i;
         while (i < s.len && i - digits < 3 && s.ptr[i] >= '0' && s.ptr[i] <= '9')
             i++;
-        if (i == digits || i + 1 >= s.len || (s.ptr[i] != ']' && s.ptr[i] != ')' && s.ptr[i] != '.') ||
+        if (i == digits || i + 1 >= s.len ||
+            (s.ptr[i] != ']' && s.ptr[i] != ')' && s.ptr[i] != '.') ||
             (s.ptr[i] == '.' && s.ptr[i + 1] != ' '))
             return at;
         at = i + 1;
@@ -213,14 +157,21 @@ static struct slice without_marks(struct slice s, struct arena *arena)
 static void citer_init(struct citer *c, struct slice question, const struct corpus_hit *hits,
                        size_t hit_count, struct arena *arena)
 {
-    *c = (struct citer){ .arena = arena, .hits = hits, .hit_count = hit_count };
+    *c = (struct citer){ .arena = arena, .hits = hits };
     c->question = terms_of(question, arena);
-    c->contexts = arena_zalloc(arena, (hit_count + 1) * sizeof *c->contexts);
-    c->items = arena_alloc(arena, SENTENCES_MAX * sizeof *c->items);
-    c->texts = arena_alloc(arena, SENTENCES_MAX * sizeof *c->texts);
-    for (size_t i = 0; i < hit_count; i++)
-        add_hit(c, i);
-    c->weights = (struct term_weights){ .texts = c->texts, .count = c->count };
+    c->passages = passages_of(hits, hit_count, PASSAGES_MAX, arena);
+    c->texts = arena_alloc(arena, (c->passages.count + 1) * sizeof *c->texts);
+    c->contexts = arena_alloc(arena, (c->passages.count + 1) * sizeof *c->contexts);
+    for (size_t i = 0; i < c->passages.count; i++) {
+        const struct passage *p = &c->passages.items[i];
+        const struct corpus_hit *h = &hits[p->hit];
+        char *context =
+            arena_printf(arena, "%.*s %.*s %.*s %.*s", SLICE_ARG(h->hit.title),
+                         SLICE_ARG(h->heading), SLICE_ARG(p->label), SLICE_ARG(p->header));
+        c->texts[i] = terms_of(p->text, arena);
+        c->contexts[i] = terms_of(slice_str(context), arena);
+    }
+    c->weights = (struct term_weights){ .texts = c->texts, .count = c->passages.count };
 }
 
 struct rag_citation *cite_answer(struct slice answer, struct slice question,
@@ -258,8 +209,8 @@ static bool contains(struct slice text, const char *lower)
 
     for (size_t i = 0; i + n <= text.len; i++) {
         size_t j = 0;
-        while (j < n && (text.ptr[i + j] | (text.ptr[i + j] >= 'A' && text.ptr[i + j] <= 'Z' ? 32 : 0)) ==
-                            lower[j])
+        while (j < n && (text.ptr[i + j] |
+                         (text.ptr[i + j] >= 'A' && text.ptr[i + j] <= 'Z' ? 32 : 0)) == lower[j])
             j++;
         if (j == n)
             return true;
@@ -270,11 +221,11 @@ static bool contains(struct slice text, const char *lower)
 bool cite_says_unknown(struct slice answer)
 {
     static const char *const phrases[] = {
-        "not in the documents", "not in the sources",  "do not say",        "does not say",
-        "don't know",           "do not know",         "no information",    "not mentioned",
-        "does not mention",     "do not mention",      "does not contain",  "do not contain",
-        "cannot answer",        "can't answer",        "unable to answer",  "not provided",
-        "does not provide",     "do not provide",      "not specified",     "does not specify",
+        "not in the documents", "not in the sources", "do not say",       "does not say",
+        "don't know",           "do not know",        "no information",   "not mentioned",
+        "does not mention",     "do not mention",     "does not contain", "do not contain",
+        "cannot answer",        "can't answer",       "unable to answer", "not provided",
+        "does not provide",     "do not provide",     "not specified",    "does not specify",
         "do not answer",        "does not answer",
     };
     struct span first;

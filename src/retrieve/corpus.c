@@ -19,7 +19,10 @@
 #include <stdio.h>
 #include <time.h>
 
-enum { WRITE_TRIES = 8, KEY_PATH_BYTES = 120 };
+enum {
+    WRITE_TRIES = 50, /* each lost try means that somebody else has written this document */
+    KEY_PATH_BYTES = 120,
+};
 
 #define FIELD_EMBEDDING "embedding"
 
@@ -176,7 +179,8 @@ static enum errc check_model(const struct corpus *c, struct txn *t,
         bool is_other = dimension != 0 && dimension != model->dimension;
         is_other |= bytes != 0 && model->file_bytes != 0 && bytes != model->file_bytes;
         if (is_other)
-            TRY(wrong_model(c, val_string(val_get(doc, slice_str("model"))), dimension, model, err));
+            TRY(wrong_model(c, val_string(val_get(doc, slice_str("model"))), dimension, model,
+                            err));
     } else {
         TRY(doc_iter_check(it, err));
     }
@@ -367,7 +371,8 @@ static enum errc remove_chunks(struct txn *t, const struct collection *chunks, s
 
     for (size_t n = from; n < to; n++) {
         struct arena_mark mark = arena_mark(arena);
-        enum errc rc = doc_remove(t, chunks, chunk_key(doc_key, n, arena), &opt, arena, &change, &why);
+        enum errc rc =
+            doc_remove(t, chunks, chunk_key(doc_key, n, arena), &opt, arena, &change, &why);
         arena_rewind(arena, mark);
         if (rc != OK && rc != ERR_NOT_FOUND) {
             if (err)

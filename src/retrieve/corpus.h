@@ -55,7 +55,7 @@ struct corpus_doc {
 MUST_CHECK enum errc corpus_is_unchanged(const struct corpus *c, const struct corpus_doc *doc,
                                          bool *out, struct error *err);
 
-/* Replaces document and chunks in one transaction; tries again on conflicts, 8 times at most. */
+/* Replaces document and chunks in one transaction; tries again on conflicts, 50 times at most. */
 MUST_CHECK enum errc corpus_write(const struct corpus *c, const struct corpus_doc *doc,
                                   const struct corpus_model *model, struct error *err);
 

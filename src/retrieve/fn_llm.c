@@ -38,7 +38,7 @@ struct infer_batch;
 struct infer_row {
     struct infer_batch *batch;
     struct buf text;
-    size_t same_as; /* an earlier row with equal arguments, or its own number */
+    size_t same_as;  /* an earlier row with equal arguments, or its own number */
     bool is_skipped; /* null prompt */
 };
 
@@ -293,8 +293,8 @@ static void pump_and_unlock(struct infer_batch *ib)
         submit_some(ib);
     } while (ib->is_noted && !ib->is_queued);
     ib->is_pumping = false;
-    is_finished = ib->outstanding == 0 && !ib->is_queued &&
-                  (ib->is_stopping || ib->next == ib->b->count);
+    is_finished =
+        ib->outstanding == 0 && !ib->is_queued && (ib->is_stopping || ib->next == ib->b->count);
     pthread_mutex_unlock(&lock);
     if (is_finished)
         infer_finish(ib);

@@ -95,7 +95,8 @@ static enum errc check_source(const struct rag_source *s, struct error *err)
         return fail(err, ERR_TOO_LARGE, "'%.*s' has %zu bytes, the limit is %zu",
                     SLICE_ARG(s->path), s->text.len, CHUNK_DOC_BYTES_MAX);
     if (!utf8_check(s->text, &at))
-        return fail(err, ERR_INVALID, "'%.*s' is not UTF-8 text (byte %zu)", SLICE_ARG(s->path), at);
+        return fail(err, ERR_INVALID, "'%.*s' is not UTF-8 text (byte %zu)", SLICE_ARG(s->path),
+                    at);
     if (!utf8_check(s->path, NULL) || !utf8_check(s->title, NULL))
         return fail(err, ERR_INVALID, "path and title must be UTF-8 text");
     return OK;

@@ -91,7 +91,8 @@ static enum errc set_stop(struct collected *c, struct val v, struct error *err)
     struct slice *stops;
 
     if (n > STOPS_MAX)
-        return fail_num(err, 1504, "INFER: option 'stop' has %zu texts, the limit is %d", n, STOPS_MAX);
+        return fail_num(err, 1504, "INFER: option 'stop' has %zu texts, the limit is %d", n,
+                        STOPS_MAX);
     stops = arena_alloc(c->arena, (n + 1) * sizeof *stops);
     for (size_t i = 0; i < n; i++) {
         struct val item = is_one ? v : val_at(v, i);

@@ -37,7 +37,8 @@ double rank_hits(struct slice question, struct corpus_hit *hits, size_t count, s
     for (size_t i = 0; i < count; i++)
         ranked[i] = (struct ranked){
             .hit = hits[i],
-            .sum = (double)hits[i].hit.score + word_weight * terms_overlap(&weights, &words, &texts[i]),
+            .sum = (double)hits[i].hit.score +
+                   word_weight * terms_overlap(&weights, &words, &texts[i]),
         };
     qsort(ranked, count, sizeof *ranked, ranked_order);
     for (size_t i = 0; i < count; i++)

@@ -10,8 +10,8 @@
 
 /* Never the end of a sentence: a name follows. In lower case. */
 static const char *const titles[] = {
-    "mr",  "mrs", "ms",  "dr",  "prof", "st",  "vs",   "cf",  "e.g", "i.e",
-    "z.b", "d.h", "u.a", "ca",  "bzw",  "rev", "hon",  "gen", "capt", "approx",
+    "mr",  "mrs", "ms",  "dr", "prof", "st",  "vs",  "cf",  "e.g",  "i.e",
+    "z.b", "d.h", "u.a", "ca", "bzw",  "rev", "hon", "gen", "capt", "approx",
 };
 
 /* Not the end when a digit follows. */
@@ -83,7 +83,8 @@ static bool is_abbreviation(struct slice text, size_t from, size_t at)
 /* Bytes of quotes and brackets that may close a sentence. */
 static size_t closing_at(struct slice text, size_t at)
 {
-    static const char *const wide[] = { "\xe2\x80\x9d", "\xe2\x80\x99", "\xe2\x80\x9c", "\xc2\xbb" };
+    static const char *const wide[] = { "\xe2\x80\x9d", "\xe2\x80\x99", "\xe2\x80\x9c",
+                                        "\xc2\xbb" };
     struct slice rest = slice_of(text.ptr + at, text.len - at);
 
     if (rest.len == 0)
@@ -146,7 +147,8 @@ static bool line_breaks(struct slice text, size_t at)
         return true;
     if (text.ptr[at] == '|' || text.ptr[at] == '#')
         return true;
-    return at + 1 < text.len && (text.ptr[at] == '-' || text.ptr[at] == '*') && text.ptr[at + 1] == ' ';
+    return at + 1 < text.len && (text.ptr[at] == '-' || text.ptr[at] == '*') &&
+           text.ptr[at + 1] == ' ';
 }
 
 bool sentence_next(struct slice text, size_t *at, struct span *out)

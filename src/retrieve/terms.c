@@ -14,19 +14,19 @@
 enum { WORD_BYTES_MAX = 64 };
 
 static const char *const function_words[] = {
-    "a",     "about", "after", "all",   "also",  "am",   "an",    "and",   "any",   "are",  "as",
-    "at",    "be",    "been",  "but",   "by",    "can",  "could", "did",   "do",    "does", "for",
-    "from",  "had",   "has",   "have",  "he",    "her",  "his",   "how",   "i",     "if",   "in",
-    "into",  "is",    "it",    "its",   "may",   "me",   "must",  "my",    "not",   "of",   "on",
-    "or",    "our",   "she",   "shall", "should", "so",  "some",  "such",  "than",  "that", "the",
-    "their", "them",  "then",  "there", "these", "they", "this",  "those", "to",    "was",  "we",
-    "were",  "what",  "when",  "where", "which", "who",  "whom",  "whose", "why",   "will", "with",
+    "a",     "about", "after", "all",   "also",   "am",   "an",    "and",   "any",  "are",  "as",
+    "at",    "be",    "been",  "but",   "by",     "can",  "could", "did",   "do",   "does", "for",
+    "from",  "had",   "has",   "have",  "he",     "her",  "his",   "how",   "i",    "if",   "in",
+    "into",  "is",    "it",    "its",   "may",    "me",   "must",  "my",    "not",  "of",   "on",
+    "or",    "our",   "she",   "shall", "should", "so",   "some",  "such",  "than", "that", "the",
+    "their", "them",  "then",  "there", "these",  "they", "this",  "those", "to",   "was",  "we",
+    "were",  "what",  "when",  "where", "which",  "who",  "whom",  "whose", "why",  "will", "with",
     "would", "you",   "your",  "tell",  "please",
 };
 
 static const char *const number_words[] = {
-    "zero", "one", "two", "three", "four", "five", "six",
-    "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "zero",  "one",   "two",  "three", "four",   "five",   "six",
+    "seven", "eight", "nine", "ten",   "eleven", "twelve",
 };
 
 static bool is_digit(unsigned char c)

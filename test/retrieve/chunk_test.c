@@ -68,8 +68,8 @@ static struct chunk_list split_checked(struct slice text, const struct chunk_opt
             assert_true(c->to > list.items[i - 1].to);
         }
         covered = c->to;
-        assert_int_equal(count_words(NULL, slice_of(text.ptr + c->from, c->to - c->from), &tokens, NULL),
-                         OK);
+        assert_int_equal(
+            count_words(NULL, slice_of(text.ptr + c->from, c->to - c->from), &tokens, NULL), OK);
         assert_true(tokens <= c->tokens + 2);
         assert_true(c->tokens <= opt->window_tokens);
     }
@@ -193,7 +193,8 @@ static void a_document_over_the_limit_is_refused(void **state)
 
 static void code_keeps_its_lines(void **state)
 {
-    static const char text[] = "# T\n\nBefore.\n\n```sh\n# not a heading\nmake\n\n- x\n```\n\n# U\n\nAfter.\n";
+    static const char text[] =
+        "# T\n\nBefore.\n\n```sh\n# not a heading\nmake\n\n- x\n```\n\n# U\n\nAfter.\n";
     struct block_scan scan;
     struct block b;
     int code = 0, headings = 0;
@@ -210,9 +211,11 @@ static void code_keeps_its_lines(void **state)
 
 static void plain_text_headings_are_found(void **state)
 {
-    static const char text[] = "GUIDE TO THINGS\nThe office\n\n1. SUBJECT\n\nText here. More\ntext.\n\n"
-                               "2.3 Some part\n\n- one\n  goes on\n- two\n\nNOTES\n=====\nx\n";
-    static const char *const titles[] = { "GUIDE TO THINGS", "1. SUBJECT", "2.3 Some part", "NOTES" };
+    static const char text[] =
+        "GUIDE TO THINGS\nThe office\n\n1. SUBJECT\n\nText here. More\ntext.\n\n"
+        "2.3 Some part\n\n- one\n  goes on\n- two\n\nNOTES\n=====\nx\n";
+    static const char *const titles[] = { "GUIDE TO THINGS", "1. SUBJECT", "2.3 Some part",
+                                          "NOTES" };
     static const unsigned levels[] = { 1, 2, 3, 1 };
     struct block_scan scan;
     struct block b;
@@ -239,10 +242,33 @@ static void plain_text_headings_are_found(void **state)
 static void random_texts_keep_the_promises(void **state)
 {
     static const char *const bits[] = {
-        "a",    " ",     "\n",     "\r\n",      "\f",      ". ",     "\n\n",  "# ",       "## H\n",
-        "- ",   "1. ",   "```\n",  "| x | y\n", "word ",   "\xc3\xa4", "\xe2\x82\xac", "\xf0\x9f\x98\x80",
-        "===\n", "    ", "Dr. ",   "3.5 ",      "A long sentence of several words, and more. ",
-        "SOME TITLE\n\n", "\t", "---\n", "\xef\xbb\xbf", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+        "a",
+        " ",
+        "\n",
+        "\r\n",
+        "\f",
+        ". ",
+        "\n\n",
+        "# ",
+        "## H\n",
+        "- ",
+        "1. ",
+        "```\n",
+        "| x | y\n",
+        "word ",
+        "\xc3\xa4",
+        "\xe2\x82\xac",
+        "\xf0\x9f\x98\x80",
+        "===\n",
+        "    ",
+        "Dr. ",
+        "3.5 ",
+        "A long sentence of several words, and more. ",
+        "SOME TITLE\n\n",
+        "\t",
+        "---\n",
+        "\xef\xbb\xbf",
+        "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
     };
     struct buf text;
 
@@ -280,17 +306,19 @@ static void assert_sentences(const char *text, const char *const *expected)
 static void sentences_end_where_they_should(void **state)
 {
     (void)state;
-    assert_sentences("Dr. Smith paid 3.5 crowns. He left!  \"Why?\" she asked. See no. 5, e.g. J. Doe.",
-                     (const char *const[]){ "Dr. Smith paid 3.5 crowns.", "He left!",
-                                            "\"Why?\" she asked.", "See no. 5, e.g. J. Doe.", NULL });
+    assert_sentences(
+        "Dr. Smith paid 3.5 crowns. He left!  \"Why?\" she asked. See no. 5, e.g. J. Doe.",
+        (const char *const[]){ "Dr. Smith paid 3.5 crowns.", "He left!", "\"Why?\" she asked.",
+                               "See no. 5, e.g. J. Doe.", NULL });
     assert_sentences("1. First thing. Second\nline of it.\n- an item\n- another\n\nEnd",
                      (const char *const[]){ "1. First thing.", "Second\nline of it.", "- an item",
                                             "- another", "End", NULL });
     assert_sentences("The answer is no. It ends in section 6. If so, stop.",
                      (const char *const[]){ "The answer is no.", "It ends in section 6.",
                                             "If so, stop.", NULL });
-    assert_sentences("\xe4\xb8\xad\xe3\x80\x82\xe6\x96\x87\xe3\x80\x82",
-                     (const char *const[]){ "\xe4\xb8\xad\xe3\x80\x82", "\xe6\x96\x87\xe3\x80\x82", NULL });
+    assert_sentences(
+        "\xe4\xb8\xad\xe3\x80\x82\xe6\x96\x87\xe3\x80\x82",
+        (const char *const[]){ "\xe4\xb8\xad\xe3\x80\x82", "\xe6\x96\x87\xe3\x80\x82", NULL });
     assert_sentences("  \n ", (const char *const[]){ NULL });
 }
 

@@ -10,12 +10,14 @@
 
 #include <cmocka.h>
 
-static const char rent_text[] =
-    "## 6. Ending\n\n### 6.1 Notice\n\nThe notice period for the tenant is three months. Notice must be "
-    "given in writing.\n\n### 6.2 Landlord\n\nHer notice period is six months; after eight years it grows "
-    "to nine months.\n";
-static const char hill_text[] = "The highest point is Beacon Hill with 243.7 metres, 1.9 metres less than "
-                                "before. The dyke is 6.50 metres high.";
+static const char rent_text[] = "## 6. Ending\n\n### 6.1 Notice\n\nThe notice period for the "
+                                "tenant is three months. Notice must be "
+                                "given in writing.\n\n### 6.2 Landlord\n\nHer notice period is six "
+                                "months; after eight years it grows "
+                                "to nine months.\n";
+static const char hill_text[] =
+    "The highest point is Beacon Hill with 243.7 metres, 1.9 metres less than "
+    "before. The dyke is 6.50 metres high.";
 
 static struct corpus_hit hits[2];
 
@@ -45,7 +47,8 @@ static int set_up(void **state)
 static void words_are_compared_without_case_ending_and_spelled_numbers(void **state)
 {
     struct arena *arena = arena_new(0);
-    struct terms a = terms_of(slice_str("Recordings were kept for THREE months, 1,880 crowns"), arena);
+    struct terms a =
+        terms_of(slice_str("Recordings were kept for THREE months, 1,880 crowns"), arena);
     struct terms b = terms_of(slice_str("recording kept 3 month 1880 crown"), arena);
     struct terms none = terms_of(slice_str("of the and \xe2\x80\x93 ..."), arena);
     struct term_weights weights = { 0 };

@@ -23,12 +23,13 @@ struct fake_call {
 struct fake_generator {
     struct generator g; /* first */
     struct fake_call calls[FAKE_CALLS_MAX];
-    size_t count;    /* calls so far */
-    size_t open;     /* without an answer */
-    size_t room;     /* more open ones are refused */
+    size_t count; /* calls so far */
+    size_t open;  /* without an answer */
+    size_t room;  /* more open ones are refused */
     size_t refused;
     size_t most_open;
     bool answers_inside; /* submit calls back before it returns */
+    bool is_small;       /* the chat model has few parameters */
 };
 
 static inline void fake_answer(struct fake_generator *f, size_t i, const char *text)
@@ -153,10 +154,11 @@ static inline enum errc fake_fit_tokens(struct generator *g, struct slice model,
 static inline enum errc fake_model(struct generator *g, struct slice name, enum model_kind kind,
                                    struct model_info *out, struct error *err)
 {
-    (void)g;
     if (slice_is(name, "missing"))
         return fail(err, ERR_NOT_FOUND, "no model is named missing");
     *out = (struct model_info){ .kind = kind,
+                                .parameters =
+                                    ((struct fake_generator *)g)->is_small ? 100000000 : 7000000000,
                                 .context_tokens = kind == MODEL_CHAT ? 2048 : 256,
                                 .dimension = kind == MODEL_CHAT ? 0 : FAKE_DIMENSION };
     snprintf(out->name, sizeof out->name, "%s", kind == MODEL_CHAT ? "fake-chat" : "fake-embed");

@@ -42,7 +42,8 @@ static int set_up(void **state)
     f->arena = arena_new(0);
     for (int i = 0; i < 2; i++) {
         struct batch *batch = i ? &f->two : &f->one;
-        batch->b = (struct call_batch){ .rows = batch->rows, .cancel = &f->cancel, .done = on_done };
+        batch->b =
+            (struct call_batch){ .rows = batch->rows, .cancel = &f->cancel, .done = on_done };
     }
     *state = f;
     return 0;
@@ -186,7 +187,8 @@ static void options_reach_the_generator(void **state)
 
     add(f, &f->one, "\"x\"",
         "{\"domain\":\"legal\",\"adapter\":\"a\",\"max_tokens\":7,\"temperature\":0.25,\"seed\":42,"
-        "\"system\":\"Be brief.\",\"stop\":[\"\\n\",\"END\"],\"top_p\":0.9,\"top_k\":5,\"min_p\":null}");
+        "\"system\":\"Be "
+        "brief.\",\"stop\":[\"\\n\",\"END\"],\"top_p\":0.9,\"top_k\":5,\"min_p\":null}");
     start(f, &f->one);
     assert_int_equal(f->fake.count, 1);
     assert_int_equal(req->max_tokens, 7);
@@ -222,7 +224,8 @@ static void wrong_arguments_say_what_is_allowed(void **state)
     assert_row_error(f, "\"x\"", "{\"max_tokens\": \"9\"}", 1542, "'max_tokens' must be a number");
     assert_row_error(f, "\"x\"", "{\"temperature\": -1}", 1504, "allowed is 0 to");
     assert_row_error(f, "\"x\"", "{\"stop\": [1]}", 1542, "'stop'");
-    assert_row_error(f, "\"x\"", "{\"temprature\": 1}", 10, "'temprature'; allowed are adapter, domain");
+    assert_row_error(f, "\"x\"", "{\"temprature\": 1}", 10,
+                     "'temprature'; allowed are adapter, domain");
     assert_int_equal(f->fake.count, 0);
 }
 

@@ -83,8 +83,9 @@ static inline void fixture_close(struct rag_fixture *f)
 }
 
 /* Runs an import to its end. */
-static inline enum errc import_run(struct rag_fixture *f, const struct rag_source *sources, size_t count,
-                            struct rag_import_result *result, struct error *err)
+static inline enum errc import_run(struct rag_fixture *f, const struct rag_source *sources,
+                                   size_t count, struct rag_import_result *result,
+                                   struct error *err)
 {
     struct rag_import_options opt = { .db_id = f->db_id };
     struct waiter w = { 0 };
@@ -100,7 +101,7 @@ static inline enum errc import_run(struct rag_fixture *f, const struct rag_sourc
 }
 
 static inline enum errc import_text(struct rag_fixture *f, const char *path, const char *text,
-                             struct rag_import_result *result, struct error *err)
+                                    struct rag_import_result *result, struct error *err)
 {
     struct rag_source source = { .path = slice_str(path),
                                  .text = slice_str(text),
@@ -156,18 +157,12 @@ static inline uint64_t fixture_count(struct rag_fixture *f, const char *collecti
 }
 
 static const char *const sample_paths[] = {
-    "legal/rental-agreement.md",
-    "legal/data-processing-policy.md",
-    "legal/maintenance-contract.txt",
-    "legal/tool-library-bylaws.md",
-    "medical/vaccination-guideline.md",
-    "medical/velotrin-leaflet.txt",
-    "medical/hand-hygiene-policy.md",
-    "medical/specimen-handling.txt",
-    "geospatial/river-gauge-network.md",
-    "geospatial/survey-coordinate-guide.txt",
-    "geospatial/lidar-survey-report.md",
-    "geospatial/address-register-manual.md",
+    "legal/rental-agreement.md",         "legal/data-processing-policy.md",
+    "legal/maintenance-contract.txt",    "legal/tool-library-bylaws.md",
+    "medical/vaccination-guideline.md",  "medical/velotrin-leaflet.txt",
+    "medical/hand-hygiene-policy.md",    "medical/specimen-handling.txt",
+    "geospatial/river-gauge-network.md", "geospatial/survey-coordinate-guide.txt",
+    "geospatial/lidar-survey-report.md", "geospatial/address-register-manual.md",
 };
 enum { SAMPLE_COUNT = sizeof sample_paths / sizeof *sample_paths };
 
@@ -204,13 +199,15 @@ static inline void samples_free(struct rag_source *sources)
 static const struct sample_question {
     const char *question, *path, *fact;
 } sample_questions[] = {
-    { "How long is the notice period for the tenant?", "legal/rental-agreement.md", "three months" },
+    { "How long is the notice period for the tenant?", "legal/rental-agreement.md",
+      "three months" },
     { "How much is the deposit for the flat in Alder Lane?", "legal/rental-agreement.md", "1,880" },
-    { "How long are camera recordings of the loading ramps kept?", "legal/data-processing-policy.md",
-      "72 hours" },
+    { "How long are camera recordings of the loading ramps kept?",
+      "legal/data-processing-policy.md", "72 hours" },
     { "Who keeps the deposited source code of Folio Desk?", "legal/maintenance-contract.txt",
       "Edda Quist" },
-    { "For how long can a member borrow a power tool?", "legal/tool-library-bylaws.md", "five days" },
+    { "For how long can a member borrow a power tool?", "legal/tool-library-bylaws.md",
+      "five days" },
     { "At which temperature are vaccines stored?", "medical/vaccination-guideline.md", "2 and 8" },
     { "What is the highest dose of Velotrin?", "medical/velotrin-leaflet.txt", "two tablets" },
     { "How many negative swabs end the isolation of an MRSA patient?",

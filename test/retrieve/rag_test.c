@@ -170,7 +170,8 @@ static void another_model_is_refused_with_a_reason(void **state)
     enum rag_state state_out;
 
     assert_int_equal(import_text(&s->f, "a.md", "Some text.", &r, &err), OK);
-    assert_int_equal(rag_import_start(&im, &s->f.env, &options, &source, 1, waiter_of(&w), &err), OK);
+    assert_int_equal(rag_import_start(&im, &s->f.env, &options, &source, 1, waiter_of(&w), &err),
+                     OK);
     assert_int_equal(rag_import_step(im, &state_out, &r, &err), ERR_INVALID);
     assert_non_null(strstr(err.text, "384"));
     assert_non_null(strstr(err.text, "'small'"));
@@ -245,8 +246,8 @@ static void an_answer_streams_and_cites(void **state)
     assert_true(slice_is(a.answer.embedding_model, "embed"));
     assert_true(a.answer.prompt_tokens > 50 && a.answer.completion_tokens > 5);
     assert_int_equal(a.answer.citation_count, 1);
-    assert_true(slice_is(a.answer.citations[0].quote,
-                         "The notice period for the tenant is three months."));
+    assert_true(
+        slice_is(a.answer.citations[0].quote, "The notice period for the tenant is three months."));
     assert_true(slice_is(a.answer.hits[a.answer.citations[0].source - 1].path,
                          "legal/rental-agreement.md"));
     rag_ask_free(a.ask);
@@ -297,14 +298,17 @@ static void *import_in_parallel(void *arg)
 
     snprintf(own, sizeof own, "own-%d.md", me);
     for (int i = 0; i < 8; i++) {
-        struct rag_source sources[2] = { { .path = slice_str("shared.md") }, { .path = slice_str(own) } };
+        struct rag_source sources[2] = { { .path = slice_str("shared.md") },
+                                         { .path = slice_str(own) } };
         struct rag_import_result r;
         struct error err;
 
         snprintf(text, sizeof text, "# T\n\nThread %d writes round %d.\n\n# U\n\nMore.\n", me, i);
         sources[0].text = sources[1].text = slice_str(text);
-        if (import_run(&s->f, sources, 2, &r, &err) != OK)
+        if (import_run(&s->f, sources, 2, &r, &err) != OK) {
+            print_error("%s\n", err.text);
             return "failed";
+        }
     }
     return NULL;
 }
@@ -313,16 +317,16 @@ static void imports_side_by_side_leave_one_version(void **state)
 {
     struct sim *s = *state;
     pthread_t threads[4];
+    void *failed[4];
     struct asking a;
     struct rag_ask_options opt = question("writes round");
 
     for (int i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, import_in_parallel, s), 0);
-    for (int i = 0; i < 4; i++) {
-        void *failed;
-        pthread_join(threads[i], &failed);
-        assert_null(failed);
-    }
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], &failed[i]);
+    for (int i = 0; i < 4; i++)
+        assert_null(failed[i]);
     assert_int_equal(fixture_count(&s->f, "documents"), 5);
     opt.search_only = true;
     opt.top_k = 100;
@@ -367,42 +371,87 @@ static void import_by_hand(struct hand *h)
     h->fake.answers_inside = false;
 }
 
+/* Answers the call that is open. */
+static void hand_answer(struct hand *h)
+{
+    size_t i = (size_t)fake_first_open(&h->fake);
+
+    if (h->fake.calls[i].is_embed)
+        fake_embed_answer(&h->fake, i, NULL);
+    else
+        fake_answer(&h->fake, i, "Grey.");
+}
+
+/* A question to the document of import_by_hand that has made `calls` steps, each of which waits. */
+static struct rag_ask *ask_by_hand(struct hand *h, struct waiter *w, int calls)
+{
+    struct rag_ask_options opt = question("Which colour has the cat?");
+    struct rag_answer answer;
+    struct rag_ask *ask;
+    enum rag_state st = RAG_DONE;
+    struct error err;
+
+    opt.db_id = h->f.db_id;
+    opt.min_score = -1;
+    assert_int_equal(rag_ask_start(&ask, &h->f.env, &opt, waiter_of(w), &err), OK);
+    for (int i = 0; i < calls; i++) {
+        if (i > 0)
+            hand_answer(h);
+        assert_int_equal(w->woken, i);
+        assert_int_equal(rag_ask_step(ask, &st, &answer, &err), OK);
+        assert_int_equal(st, RAG_WAIT);
+    }
+    return ask;
+}
+
 static void cancel_in_each_phase_of_ask(void **state)
 {
     struct hand *h = *state;
 
+    h->fake.is_small = true;
     import_by_hand(h);
-    for (int phase = 0; phase < 3; phase++) { /* before, while embedding, while generating */
-        struct rag_ask_options opt = question("Which colour has the cat?");
-        struct waiter w = { .cancel = phase == 0 };
+    for (int calls = 0; calls < 4; calls++) { /* none, question, sentences, answer */
+        struct waiter w = { 0 };
+        struct rag_ask *ask = ask_by_hand(h, &w, calls);
         struct rag_answer answer;
-        struct rag_ask *ask;
-        enum rag_state st = RAG_DONE;
+        enum rag_state st;
         struct error err;
 
-        opt.db_id = h->f.db_id;
-        opt.min_score = -1;
-        assert_int_equal(rag_ask_start(&ask, &h->f.env, &opt, waiter_of(&w), &err), OK);
-        if (phase > 0) {
-            assert_int_equal(rag_ask_step(ask, &st, &answer, &err), OK);
-            assert_int_equal(st, RAG_WAIT);
-        }
-        if (phase > 1) {
-            fake_embed_answer(&h->fake, (size_t)fake_first_open(&h->fake), NULL);
-            assert_int_equal(w.woken, 1);
-            assert_int_equal(rag_ask_step(ask, &st, &answer, &err), OK);
-            assert_int_equal(st, RAG_WAIT);
-        }
         atomic_store(&w.cancel, true);
-        if (phase == 1)
-            fake_embed_answer(&h->fake, (size_t)fake_first_open(&h->fake), NULL);
-        if (phase == 2)
-            fake_answer(&h->fake, (size_t)fake_first_open(&h->fake), "Grey");
-        assert_int_equal(w.woken, phase);
+        if (calls > 0)
+            hand_answer(h);
+        assert_int_equal(w.woken, calls);
         assert_int_equal(rag_ask_step(ask, &st, &answer, &err), ERR_GONE);
         rag_ask_free(ask);
     }
     assert_int_equal(h->fake.open, 0);
+}
+
+static void small_models_get_sentences_and_large_ones_chunks(void **state)
+{
+    struct hand *h = *state;
+
+    import_by_hand(h);
+    for (int small = 0; small < 2; small++) {
+        struct waiter w = { 0 };
+        struct rag_answer answer;
+        struct rag_ask *ask;
+        enum rag_state st;
+        struct error err;
+
+        h->fake.is_small = small;
+        ask = ask_by_hand(h, &w, small ? 3 : 2);
+        assert_true(strncmp(h->fake.calls[h->fake.count - 1].prompt,
+                            small ? "Notes:" : "Sources:", 6) == 0);
+        assert_non_null(strstr(h->fake.calls[h->fake.count - 1].prompt, "The cat is grey."));
+        hand_answer(h);
+        assert_int_equal(rag_ask_step(ask, &st, &answer, &err), OK);
+        assert_int_equal(st, RAG_DONE);
+        assert_true(slice_is(answer.text, "Grey."));
+        assert_int_equal(answer.citation_count, 1);
+        assert_true(slice_is(answer.citations[0].quote, "The cat is grey."));
+        rag_ask_free(ask);
+    }
 }
 
 static void cancel_of_an_import_writes_nothing_more(void **state)
@@ -543,6 +592,7 @@ int main(void)
         WITH_SIM(asking_an_empty_database_says_what_to_do),
         WITH_SIM(imports_side_by_side_leave_one_version),
         WITH_HAND(cancel_in_each_phase_of_ask),
+        WITH_HAND(small_models_get_sentences_and_large_ones_chunks),
         WITH_HAND(cancel_of_an_import_writes_nothing_more),
         WITH_HAND(a_busy_model_is_told),
         WITH_HAND(failures_of_the_model_are_passed_on),
