@@ -17,8 +17,10 @@
 #include "net/protocol.h"
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <uv.h>
@@ -57,6 +59,7 @@ struct conn {
     size_t in_used;
     struct buf out, big; /* out goes first */
     size_t out_sent, big_sent;
+    int queued;  /* bytes in the kernel's queue when last asked */
     size_t owed; /* of them, bytes of the first exchange that its writer was not told about */
 
     uint64_t request_ms, read_ms, write_ms, idle_ms, state_ms; /* of the last progress */
@@ -140,7 +143,7 @@ static bool takes_bytes(const struct conn *c)
 static struct exchange *begin(void *arg)
 {
     struct conn *c = arg;
-    struct exchange *x = exchange_new(server_loop(c->server), c, limits(c)->body_ms);
+    struct exchange *x = exchange_new(server_loop(c->server), c);
 
     memcpy(x->req.peer, c->peer, sizeof x->req.peer);
     x->req.is_loopback = c->is_loopback;
@@ -286,16 +289,19 @@ static void feed(struct conn *c, struct slice bytes, size_t *used)
         fail_request(c, e.status, e.text);
 }
 
-/* Bytes that were read while the protocol was paused. */
+/* The protocol goes on with the bytes that came while it was paused, if any. */
 static void feed_rest(struct conn *c)
 {
-    while (c->in.len && takes_bytes(c)) {
+    bool has_more = true;
+
+    while (has_more && takes_bytes(c)) {
         size_t used;
         feed(c, slice_of(c->in.ptr + c->in_used, c->in.len - c->in_used), &used);
         c->in_used += used;
         if (c->in_used == c->in.len) {
             c->in_used = 0;
             buf_release(&c->in);
+            has_more = false;
         }
     }
 }
@@ -686,6 +692,19 @@ static void sweep_reading(struct conn *c, uint64_t now)
     }
 }
 
+/* The client does not read. What leaves the kernel's queue counts, too. */
+static bool is_stalled(struct conn *c, uint64_t now)
+{
+    int queued = 0;
+
+    if (now - c->write_ms <= limits(c)->body_ms / 4)
+        return false;
+    if (!ioctl(c->fd, SIOCOUTQ, &queued) && queued < c->queued)
+        c->write_ms = now;
+    c->queued = queued;
+    return now - c->write_ms > limits(c)->body_ms;
+}
+
 void conn_sweep(struct conn *c, uint64_t now)
 {
     switch (c->state) {
@@ -696,8 +715,8 @@ void conn_sweep(struct conn *c, uint64_t now)
     case CONN_OPEN:
     case CONN_FLUSHING:
         if (unsent(c)) {
-            if (now - c->write_ms > limits(c)->body_ms)
-                conn_close(c); /* the client does not read */
+            if (is_stalled(c, now))
+                conn_close(c);
         } else if (!is_between_requests(c)) {
             if (takes_bytes(c))
                 sweep_reading(c, now);

@@ -14,7 +14,7 @@ enum { WAIT_HIGH = 4 * MIB, WAIT_LOW = 1 * MIB, UNSENT_MAX = 256 * MIB };
 static struct metric cancelled_total =
     METRIC_COUNTER("themis_http_cancelled_total", "Requests whose client left before the reply.");
 
-struct exchange *exchange_new(struct loop *loop, struct conn *conn, uint64_t stall_ms)
+struct exchange *exchange_new(struct loop *loop, struct conn *conn)
 {
     struct exchange *x = mem_zalloc(sizeof *x);
     pthread_mutexattr_t recursive;
@@ -23,7 +23,6 @@ struct exchange *exchange_new(struct loop *loop, struct conn *conn, uint64_t sta
     x->refs = 1;
     x->loop = loop;
     x->conn = conn;
-    x->stall_ms = stall_ms;
     pthread_mutexattr_init(&recursive);
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&x->lock, &recursive);
@@ -272,42 +271,30 @@ void exchange_start(struct exchange *x, int status, const char *content_type,
     pthread_mutex_unlock(&x->lock);
 }
 
-/* Lock held. False when the client took nothing for stall_ms. */
-static bool wait_for_room(struct exchange *x)
+/*
+ * Lock held. Whether the client takes anything is for the connection to judge,
+ * which cancels; only a loop that has ended cannot.
+ */
+static void wait_for_room(struct exchange *x)
 {
-    while (x->rep.unsent > WAIT_LOW && !atomic_load(&x->is_cancelled)) {
+    x->rep.is_waiting = true;
+    while (x->rep.unsent > WAIT_LOW && !atomic_load(&x->is_cancelled) && loop_is_running(x->loop)) {
         struct timespec until;
-        size_t before = x->rep.unsent;
-        int why = 0;
-
         clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += (time_t)(x->stall_ms / 1000);
-        until.tv_nsec += (long)(x->stall_ms % 1000) * 1000000;
-        if (until.tv_nsec >= 1000000000) {
-            until.tv_sec++;
-            until.tv_nsec -= 1000000000;
-        }
-        x->rep.is_waiting = true;
-        while (!why && x->rep.unsent > WAIT_LOW && !atomic_load(&x->is_cancelled))
-            why = pthread_cond_timedwait(&x->room, &x->lock, &until);
-        x->rep.is_waiting = false;
-        if (why && x->rep.unsent >= before)
-            return false;
+        until.tv_sec++;
+        pthread_cond_timedwait(&x->room, &x->lock, &until);
     }
-    return true;
+    x->rep.is_waiting = false;
 }
 
 bool exchange_write(struct exchange *x, struct slice piece)
 {
-    bool is_ok = true;
-
     pthread_mutex_lock(&x->lock);
-    if (!atomic_load(&x->is_cancelled) && x->rep.unsent > WAIT_HIGH && x->loop &&
-        !loop_is_running_here(x->loop))
-        is_ok = wait_for_room(x);
-    if (!is_ok || piece.len > UNSENT_MAX - x->rep.unsent)
+    if (x->rep.unsent > WAIT_HIGH && x->loop && !loop_is_running_here(x->loop))
+        wait_for_room(x);
+    if (x->rep.unsent > UNSENT_MAX || piece.len > UNSENT_MAX - x->rep.unsent)
         x->rep.is_stalled = true;
-    is_ok = !x->rep.is_stalled && !atomic_load(&x->is_cancelled);
+    bool is_ok = !x->rep.is_stalled && !atomic_load(&x->is_cancelled);
     if (is_ok) {
         buf_add_slice(&x->rep.pending, piece);
         x->rep.unsent += piece.len;

@@ -54,7 +54,6 @@ struct exchange {
     struct loop *loop;     /* NULL in tests of the protocol alone */
     struct conn *conn;     /* NULL when the client is gone; loop only */
     struct exchange *next; /* in the connection's order */
-    uint64_t stall_ms;     /* longest wait of a writer for a client that does not read */
 
     struct exchange_request req;
 
@@ -80,7 +79,7 @@ struct exchange {
     struct loop_task task;
 };
 
-struct exchange *exchange_new(struct loop *loop, struct conn *conn, uint64_t stall_ms);
+struct exchange *exchange_new(struct loop *loop, struct conn *conn);
 
 /* The client has gone: sets the flag, tells the handler, forgets the connection. Loop. */
 void exchange_cancel(struct exchange *x);

@@ -20,7 +20,7 @@ struct http1 {
     struct exchange *x; /* current; a reference */
     struct header now;  /* header being read */
     size_t head_seen;   /* bytes of request line, headers and trailers */
-    bool in_body, is_dead;
+    bool in_body, is_paused, is_dead;
     struct protocol_error error;
 };
 
@@ -213,6 +213,8 @@ static int on_body(llhttp_t *p, const char *at, size_t len)
 {
     struct http1 *h = p->data;
 
+    if (!len) /* fed without bytes after a pause */
+        return 0;
     return h->events.piece(h->events.ctx, h->x, slice_of(at, len)) ? 0 : HPE_PAUSED;
 }
 
@@ -256,8 +258,11 @@ static struct protocol_error http1_feed(struct protocol *p, struct slice bytes, 
     struct http1 *h = of(p);
 
     *used = 0;
-    if (h->is_dead || !bytes.len)
+    if (h->is_dead || (!bytes.len && !h->is_paused))
         return none;
+    if (!bytes.len)
+        bytes.ptr = ""; /* the end of a message may wait without bytes */
+    h->is_paused = false;
     llhttp_errno_t rc = llhttp_execute(&h->parser, bytes.ptr, bytes.len);
     if (rc == HPE_OK) {
         *used = bytes.len;
@@ -266,6 +271,7 @@ static struct protocol_error http1_feed(struct protocol *p, struct slice bytes, 
     *used = (size_t)(llhttp_get_error_pos(&h->parser) - bytes.ptr);
     if (rc == HPE_PAUSED) {
         llhttp_resume(&h->parser);
+        h->is_paused = true;
         return none;
     }
     h->is_dead = true;

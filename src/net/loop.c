@@ -183,6 +183,11 @@ bool loop_is_here(const struct loop *loop)
     return !atomic_load(&loop->is_running) || pthread_equal(loop->thread, pthread_self());
 }
 
+bool loop_is_running(const struct loop *loop)
+{
+    return atomic_load(&loop->is_running);
+}
+
 bool loop_is_running_here(const struct loop *loop)
 {
     return atomic_load(&loop->is_running) && pthread_equal(loop->thread, pthread_self());

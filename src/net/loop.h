@@ -53,6 +53,7 @@ MUST_CHECK enum errc loop_on_signal(struct loop *loop, int signum, void (*fn)(vo
 /* ---- for the files of net ---- */
 
 void *loop_uv(struct loop *loop);                   /* the library's loop */
+bool loop_is_running(const struct loop *loop);
 bool loop_is_running_here(const struct loop *loop); /* stricter than loop_is_here */
 void loop_flush(struct loop *loop);                 /* runs the turn-end tasks now */
 

@@ -33,8 +33,9 @@ struct protocol;
 
 struct protocol_ops {
     /*
-     * Takes bytes; *used says how many. Fewer than given: paused (feed the rest
-     * later) or failed. After an error nothing more is taken.
+     * Takes bytes; *used says how many. Fewer than given: paused or failed.
+     * After a pause the rest is fed, even when nothing is left: the end of a
+     * request may be due. After an error nothing more is taken.
      */
     struct protocol_error (*feed)(struct protocol *p, struct slice bytes, size_t *used);
     /* The request that is being read, or NULL. */

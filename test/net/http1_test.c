@@ -16,7 +16,7 @@ struct talk {
 static struct exchange *begin(void *ctx)
 {
     struct talk *t = ctx;
-    struct exchange *x = exchange_new(NULL, NULL, 0);
+    struct exchange *x = exchange_new(NULL, NULL);
 
     t->list[t->count++] = exchange_ref(x);
     return x;
@@ -124,6 +124,23 @@ static void requests_may_come_byte_by_byte(void **state)
     for (size_t i = 0; i + 1 < sizeof two; i++)
         assert_int_equal(feed(&t, two + i, 1), 0);
     assert_string_equal(buf_cstr(&t.log), two_log);
+    talk_release(&t);
+}
+
+static void the_end_of_a_paused_request_needs_no_further_bytes(void **state)
+{
+    static const char text[] = "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nwxyz";
+    struct talk t;
+    size_t used;
+
+    (void)state;
+    talk_init(&t);
+    t.pauses_pieces = true;
+    assert_int_equal(feed(&t, text, sizeof text - 1), 0);
+    assert_int_equal(t.complete, 0);
+    assert_int_equal(t.p->ops->feed(t.p, slice_of(NULL, 0), &used).status, 0);
+    assert_int_equal(t.complete, 1);
+    assert_null(t.p->ops->current(t.p));
     talk_release(&t);
 }
 
@@ -360,6 +377,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_may_be_split_at_every_byte),
         cmocka_unit_test(requests_may_come_byte_by_byte),
+        cmocka_unit_test(the_end_of_a_paused_request_needs_no_further_bytes),
         cmocka_unit_test(what_is_not_http_is_refused),
         cmocka_unit_test(headers_have_limits),
         cmocka_unit_test(headers_of_one_name_are_joined),
