@@ -242,10 +242,12 @@ static void get_page(struct request *r)
 
 const struct route api_admin_routes[] = {
     { METHOD_GET | METHOD_HEAD, "/", ROLE_NONE, ON_LOOP, 0, get_page, "The built-in page." },
-    { METHOD_GET | METHOD_HEAD, "/livez", ROLE_NONE, ON_LOOP, 0, get_livez, "Is the process alive?" },
+    { METHOD_GET | METHOD_HEAD, "/livez", ROLE_NONE, ON_LOOP, 0, get_livez,
+      "Is the process alive?" },
     { METHOD_GET | METHOD_HEAD, "/readyz", ROLE_NONE, ON_POOL, 0, get_readyz,
       "Does it take writes and answer?" },
-    { METHOD_GET | METHOD_HEAD, "/health", ROLE_NONE, ON_POOL, 0, get_health, "Status and models." },
+    { METHOD_GET | METHOD_HEAD, "/health", ROLE_NONE, ON_POOL, 0, get_health,
+      "Status and models." },
     { METHOD_GET, "/metrics", ROLE_NONE, ON_POOL, 0, get_metrics, "Prometheus text." },
     { METHOD_GET, "/_api/version", ROLE_USER, ON_LOOP, 0, get_version, "Server and version." },
     { METHOD_GET, "/_api/engine", ROLE_USER, ON_LOOP, 0, get_engine, "The storage engine." },
@@ -256,6 +258,7 @@ const struct route api_admin_routes[] = {
       "Does it take writes?" },
     { METHOD_GET, "/_admin/metrics", ROLE_USER, ON_POOL, 0, get_metrics, "Prometheus text." },
     { METHOD_GET, "/_admin/metrics/v2", ROLE_USER, ON_POOL, 0, get_metrics, "Prometheus text." },
-    { METHOD_POST, "/_open/auth", ROLE_NONE, ON_POOL, 64 * KIB, post_auth, "A token for a password." },
+    { METHOD_POST, "/_open/auth", ROLE_NONE, ON_POOL, 64 * KIB, post_auth,
+      "A token for a password." },
     { 0 },
 };

@@ -6,9 +6,10 @@
 #include <stdio.h>
 
 /* Extra properties that are accepted, kept and shown; they act in a cluster. */
-static const char *const kept[] = { "numberOfShards", "replicationFactor", "writeConcern",
-                                    "shardKeys", "shardingStrategy", "schema", "cacheEnabled",
-                                    "computedValues", "isVolatile", "distributeShardsLike" };
+static const char *const kept[] = { "numberOfShards",      "replicationFactor", "writeConcern",
+                                    "shardKeys",           "shardingStrategy",  "schema",
+                                    "cacheEnabled",        "computedValues",    "isVolatile",
+                                    "distributeShardsLike" };
 
 static void put_basic(struct reply *a, const struct collection *c)
 {
@@ -285,8 +286,8 @@ static void post_collection(struct request *r)
 }
 
 /* Finds the captured collection, then changes it outside the transaction. */
-static void change(struct request *r, enum errc (*fn)(struct request *, const struct collection *,
-                                                      struct error *),
+static void change(struct request *r,
+                   enum errc (*fn)(struct request *, const struct collection *, struct error *),
                    bool shows_properties)
 {
     struct error err = { 0 };
@@ -385,24 +386,28 @@ const struct route api_arango_collection_routes[] = {
     { METHOD_GET, "/_api/collection", ROLE_USER, ON_POOL, 0, list_collections, "All collections." },
     { METHOD_POST, "/_api/collection", ROLE_USER, ON_POOL, MIB, post_collection, "Creates one." },
     { METHOD_GET, "/_api/collection/{name}", ROLE_USER, ON_POOL, 0, get_collection, "One." },
-    { METHOD_DELETE, "/_api/collection/{name}", ROLE_USER, ON_POOL, 0, delete_collection, "Drops." },
+    { METHOD_DELETE, "/_api/collection/{name}", ROLE_USER, ON_POOL, 0, delete_collection,
+      "Drops." },
     { METHOD_GET, "/_api/collection/{name}/properties", ROLE_USER, ON_POOL, 0, get_properties,
       "Its properties." },
     { METHOD_PUT, "/_api/collection/{name}/properties", ROLE_USER, ON_POOL, MIB,
       put_properties_route, "Changes waitForSync." },
     { METHOD_GET, "/_api/collection/{name}/count", ROLE_USER, ON_POOL, 0, get_count, "Documents." },
-    { METHOD_GET, "/_api/collection/{name}/figures", ROLE_USER, ON_POOL, 0, get_figures, "Figures." },
+    { METHOD_GET, "/_api/collection/{name}/figures", ROLE_USER, ON_POOL, 0, get_figures,
+      "Figures." },
     { METHOD_GET, "/_api/collection/{name}/revision", ROLE_USER, ON_POOL, 0, get_revision,
       "Changes when a document does." },
     { METHOD_GET, "/_api/collection/{name}/checksum", ROLE_USER, ON_POOL, 0, get_checksum,
       "Checksum over the keys." },
     { METHOD_PUT, "/_api/collection/{name}/truncate", ROLE_USER, ON_POOL, MIB, put_truncate,
       "Removes all documents." },
-    { METHOD_PUT, "/_api/collection/{name}/load", ROLE_USER, ON_POOL, MIB, put_load, "Does nothing." },
+    { METHOD_PUT, "/_api/collection/{name}/load", ROLE_USER, ON_POOL, MIB, put_load,
+      "Does nothing." },
     { METHOD_PUT, "/_api/collection/{name}/unload", ROLE_USER, ON_POOL, MIB, put_load,
       "Does nothing." },
     { METHOD_PUT, "/_api/collection/{name}/compact", ROLE_USER, ON_POOL, MIB, put_load,
       "Does nothing." },
-    { METHOD_PUT, "/_api/collection/{name}/rename", ROLE_USER, ON_POOL, MIB, put_rename, "Renames." },
+    { METHOD_PUT, "/_api/collection/{name}/rename", ROLE_USER, ON_POOL, MIB, put_rename,
+      "Renames." },
     { 0 },
 };

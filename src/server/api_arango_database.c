@@ -111,6 +111,7 @@ const struct route api_arango_database_routes[] = {
       "Databases of the user." },
     { METHOD_GET, "/_api/database/current", ROLE_USER, ON_POOL, 0, get_current, "This database." },
     { METHOD_POST, "/_api/database", ROLE_ADMIN, ON_POOL, MIB, post_database, "Creates one." },
-    { METHOD_DELETE, "/_api/database/{name}", ROLE_ADMIN, ON_POOL, 0, delete_database, "Drops one." },
+    { METHOD_DELETE, "/_api/database/{name}", ROLE_ADMIN, ON_POOL, 0, delete_database,
+      "Drops one." },
     { 0 },
 };

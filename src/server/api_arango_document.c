@@ -21,8 +21,10 @@ static enum errc read_overwrite(struct request *r, struct doc_options *opt, stru
     static const struct {
         const char *name;
         enum overwrite_mode mode;
-    } modes[] = { { "conflict", OVERWRITE_CONFLICT }, { "ignore", OVERWRITE_IGNORE },
-                  { "replace", OVERWRITE_REPLACE },   { "update", OVERWRITE_UPDATE } };
+    } modes[] = { { "conflict", OVERWRITE_CONFLICT },
+                  { "ignore", OVERWRITE_IGNORE },
+                  { "replace", OVERWRITE_REPLACE },
+                  { "update", OVERWRITE_UPDATE } };
     struct slice text;
     bool is_on;
     enum errc rc = request_flag(r, "overwrite", false, &is_on, err);
@@ -87,8 +89,8 @@ static enum errc element_key(const struct collection *c, struct val v, struct sl
     if (!memchr(text.ptr, '/', text.len))
         return OK;
     if (!doc_split_id(text, &collection, key) || !slice_eq(collection, c->name))
-        return fail_num(err, 1205, "'%.*s' is not a document of collection '%.*s'",
-                        SLICE_ARG(text), SLICE_ARG(c->name));
+        return fail_num(err, 1205, "'%.*s' is not a document of collection '%.*s'", SLICE_ARG(text),
+                        SLICE_ARG(c->name));
     return OK;
 }
 

@@ -7,8 +7,8 @@
 static struct slice index_handle(struct request *r, const struct collection *c,
                                  const struct index_def *i)
 {
-    return slice_str(arena_printf(r->arena, "%.*s/%llu", SLICE_ARG(c->name),
-                                  (unsigned long long)i->id));
+    return slice_str(
+        arena_printf(r->arena, "%.*s/%llu", SLICE_ARG(c->name), (unsigned long long)i->id));
 }
 
 static void put_paths(struct reply *a, const char *name, const struct field_path *f, size_t n)
@@ -208,6 +208,7 @@ const struct route api_arango_index_routes[] = {
     { METHOD_GET, "/_api/index", ROLE_USER, ON_POOL, 0, list_indexes, "Indexes of a collection." },
     { METHOD_POST, "/_api/index", ROLE_USER, ON_POOL, MIB, post_index, "Creates one." },
     { METHOD_GET, "/_api/index/{collection}/{id}", ROLE_USER, ON_POOL, 0, get_index, "One." },
-    { METHOD_DELETE, "/_api/index/{collection}/{id}", ROLE_USER, ON_POOL, 0, delete_index, "Drops." },
+    { METHOD_DELETE, "/_api/index/{collection}/{id}", ROLE_USER, ON_POOL, 0, delete_index,
+      "Drops." },
     { 0 },
 };

@@ -9,7 +9,6 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdatomic.h>
 
 enum { IMPORT_DOCS_MAX = 1000 };
 
@@ -76,7 +75,6 @@ struct ask {
     struct rag_ask *ask;
     bool is_streaming, is_search, has_begun;
     atomic_bool is_due;   /* the operation asked for its next step */
-    atomic_bool is_due;   /* a step may run; text that arrives wakes the request too */
     pthread_mutex_t lock; /* events come from other threads */
     struct buf events;    /* ready JSON lines, one event each */
 };
@@ -267,9 +265,9 @@ static void step_ask(struct request *r)
 static enum errc read_ask(struct val body, struct rag_ask_options *opt, struct ask *k,
                           struct error *err)
 {
-    static const char *const known[] = { "question", "collection", "model", "embedding_model",
-                                         "top_k", "min_score", "max_tokens", "temperature",
-                                         "stream" };
+    static const char *const known[] = { "question",        "collection",  "model",
+                                         "embedding_model", "top_k",       "min_score",
+                                         "max_tokens",      "temperature", "stream" };
     struct val stream = val_get(body, slice_str("stream"));
     double top_k, max_tokens;
     enum errc rc = OK;

@@ -248,7 +248,8 @@ static void send_event(struct generation *g, struct reply *a)
 }
 
 /* One chunk; finish NULL while it goes on. */
-static void send_chunk(struct generation *g, struct slice text, const char *role, const char *finish)
+static void send_chunk(struct generation *g, struct slice text, const char *role,
+                       const char *finish)
 {
     struct reply a;
 
@@ -384,8 +385,7 @@ static void step_generation(struct request *r)
 
 static void make_id(const char *prefix, char *out, size_t size)
 {
-    snprintf(out, size, "%s-%016llx", prefix,
-             (unsigned long long)env_random_u64(env_system()));
+    snprintf(out, size, "%s-%016llx", prefix, (unsigned long long)env_random_u64(env_system()));
 }
 
 static enum errc read_generation(struct request *r, struct val body, struct gen_request *req,
@@ -394,8 +394,8 @@ static enum errc read_generation(struct request *r, struct val body, struct gen_
     enum errc rc = OK;
     double n, max_tokens, max_completion;
     struct val options = val_get(body, slice_str("stream_options"));
-    struct slice format =
-        val_string(val_path(body, (struct slice[]){ slice_str("response_format"), slice_str("type") }, 2));
+    struct slice format = val_string(
+        val_path(body, (struct slice[]){ slice_str("response_format"), slice_str("type") }, 2));
 
     (void)r;
     TRY(check_fields(body, generation_fields, ARRAY_LEN(generation_fields), err));
@@ -409,6 +409,8 @@ static enum errc read_generation(struct request *r, struct val body, struct gen_
     TRY(get_number(body, "max_completion_tokens", 1, 1e6, max_tokens, &max_completion, err));
     req->max_tokens = (uint32_t)max_completion;
     TRY(get_bool(body, "stream", &g->is_streaming, err));
+    if (!val_is_null(options) && val_type(options) != VAL_OBJECT)
+        return fail(err, ERR_INVALID, "'stream_options' must be an object");
     TRY(get_bool(options, "include_usage", &g->wants_usage, err));
     TRY(get_text(body, "model", &req->model, err));
     TRY(get_text(body, "domain", &req->domain, err));
@@ -425,8 +427,9 @@ static void generate(struct request *r, bool is_chat)
     struct error err = { 0 };
     struct generation *g = ARENA_NEW(r->arena, struct generation);
     struct slice stops[STOPS_MAX];
-    struct gen_request req = { .cancel = exchange_cancel_flag(r->x), .on_event = on_event, .ctx = g,
-                               .tenant = r->user };
+    struct gen_request req = {
+        .cancel = exchange_cancel_flag(r->x), .on_event = on_event, .ctx = g, .tenant = r->user
+    };
     struct model_info info;
     struct generator *gen = r->ctx->generator;
     struct val body;
@@ -565,7 +568,8 @@ static enum errc read_inputs(struct request *r, struct val body, struct slice **
     for (size_t i = 0; i < *count; i++) {
         struct val v = val_type(input) == VAL_ARRAY ? val_at(input, i) : input;
         if (val_type(v) != VAL_STRING || !val_string(v).len)
-            return fail(err, ERR_INVALID, "'input' must be a text or an array of texts, none empty");
+            return fail(err, ERR_INVALID,
+                        "'input' must be a text or an array of texts, none empty");
         (*texts)[i] = val_string(v);
     }
     return OK;
@@ -580,11 +584,12 @@ static void post_embeddings(struct request *r)
                                                 { "dimensions", false } };
     struct error err = { 0 };
     struct embedding *e = ARENA_NEW(r->arena, struct embedding);
-    struct embed_request req = { .cancel = exchange_cancel_flag(r->x), .on_done = on_embedded,
+    struct embed_request req = { .cancel = exchange_cancel_flag(r->x),
+                                 .on_done = on_embedded,
                                  .ctx = e };
     struct generator *gen = r->ctx->generator;
     struct model_info info;
-    struct slice *texts, format;
+    struct slice *texts = NULL, format;
     struct val body;
     enum errc rc = OK;
 

@@ -137,8 +137,9 @@ enum errc auth_issue(const struct auth *a, struct slice user, struct slice passw
         return fail_num(err, 401, "wrong credentials");
     base64_encode(slice_str("{\"alg\":\"HS256\",\"typ\":\"JWT\"}"), true, token);
     buf_init(&claims, 4 * KIB);
-    buf_printf(&claims, "{\"iss\":\"arangodb\",\"preferred_username\":\"root\",\"iat\":%llu,"
-                        "\"exp\":%llu}",
+    buf_printf(&claims,
+               "{\"iss\":\"arangodb\",\"preferred_username\":\"root\",\"iat\":%llu,"
+               "\"exp\":%llu}",
                (unsigned long long)now_s, (unsigned long long)now_s + TOKEN_LIFE_S);
     buf_add_char(token, '.');
     base64_encode(buf_slice(&claims), true, token);

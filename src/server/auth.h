@@ -41,9 +41,9 @@ MUST_CHECK enum errc auth_issue(const struct auth *a, struct slice user, struct 
  * Host must be the listen address, localhost, a loopback literal or in
  * allowed; Origin, when present, its own host or in cors. ERR_FORBIDDEN.
  */
-MUST_CHECK enum errc auth_check_host(struct slice host, struct slice origin, const char *listen_host,
-                                     uint16_t port, const char *allowed, const char *cors,
-                                     struct error *err);
+MUST_CHECK enum errc auth_check_host(struct slice host, struct slice origin,
+                                     const char *listen_host, uint16_t port, const char *allowed,
+                                     const char *cors, struct error *err);
 
 /* True when the address is loopback ("127.x.y.z", "::1", "localhost"). */
 bool host_is_loopback(struct slice host);

@@ -28,9 +28,10 @@ struct server_ctx {
     struct query_env query;
     struct batch_call infer, embed;
     uint64_t started_us;
-    char host[128];      /* of --listen, for the Host rule */
+    char host[128]; /* of --listen, for the Host rule */
     uint16_t port;
     char server_id[32];
+    char models_dir[1024]; /* of added models */
     atomic_bool is_draining;
     _Atomic uint64_t requests;
 };

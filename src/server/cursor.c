@@ -59,8 +59,9 @@ enum errc cursors_add(struct cursors *c, struct query *q, const struct cursor_op
 {
     struct cursor *one = mem_zalloc(sizeof *one);
 
-    *one = (struct cursor){ .query = q, .opt = *opt, .expires_ms = opt->now_ms + opt->ttl_ms,
-                            .next_batch_id = 1 };
+    *one = (struct cursor){
+        .query = q, .opt = *opt, .expires_ms = opt->now_ms + opt->ttl_ms, .next_batch_id = 1
+    };
     one->opt.user = slice_of(NULL, 0); /* lives in the request */
     pthread_mutex_lock(&c->lock);
     bool has_room = c->count < c->max;
@@ -74,7 +75,8 @@ enum errc cursors_add(struct cursors *c, struct query *q, const struct cursor_op
     if (has_room)
         return OK;
     cursor_free(one);
-    return fail_num(err, 32, "there are %zu open cursors, which is the limit (max_cursors)", c->max);
+    return fail_num(err, 32, "there are %zu open cursors, which is the limit (max_cursors)",
+                    c->max);
 }
 
 /* Takes it out of the list when asked. Lock held. */
@@ -116,10 +118,14 @@ static struct val put_extra(struct query *q, struct arena *arena)
         const char *name;
         uint64_t value;
     } rows[] = {
-        { "writesExecuted", s->writes_executed }, { "writesIgnored", s->writes_ignored },
-        { "documentLookups", s->document_lookups }, { "scannedFull", s->scanned_full },
-        { "scannedIndex", s->scanned_index },     { "filtered", s->filtered },
-        { "peakMemoryUsage", s->peak_memory },    { "fullCount", s->full_count },
+        { "writesExecuted", s->writes_executed },
+        { "writesIgnored", s->writes_ignored },
+        { "documentLookups", s->document_lookups },
+        { "scannedFull", s->scanned_full },
+        { "scannedIndex", s->scanned_index },
+        { "filtered", s->filtered },
+        { "peakMemoryUsage", s->peak_memory },
+        { "fullCount", s->full_count },
         { "modelCalls", s->calls },
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -153,12 +159,12 @@ struct val query_answer(struct query *q, struct arena *arena, size_t from, size_
     MEMBER("result", val_new_array(arena, rows, count));
     MEMBER("hasMore", val_new_bool(has_more));
     if (id)
-        MEMBER("id", val_new_string(arena, slice_str(arena_printf(arena, "%llu",
-                                                                  (unsigned long long)id))));
+        MEMBER("id", val_new_string(
+                         arena, slice_str(arena_printf(arena, "%llu", (unsigned long long)id))));
     if (has_more && opt->allow_retry)
         MEMBER("nextBatchId",
-               val_new_string(arena, slice_str(arena_printf(arena, "%llu",
-                                                            (unsigned long long)batch_id))));
+               val_new_string(
+                   arena, slice_str(arena_printf(arena, "%llu", (unsigned long long)batch_id))));
     if (opt->has_count)
         MEMBER("count", val_new_int(arena, (int64_t)query_row_count(q)));
     MEMBER("cached", val_false);
@@ -170,7 +176,8 @@ struct val query_answer(struct query *q, struct arena *arena, size_t from, size_
 }
 
 /* Decides which rows a call gets. Lock held. */
-static enum errc batch_choose(struct cursor *one, uint64_t batch_id, size_t *from, struct error *err)
+static enum errc batch_choose(struct cursor *one, uint64_t batch_id, size_t *from,
+                              struct error *err)
 {
     *from = one->from;
     if (batch_id == 0 || batch_id == one->next_batch_id) {

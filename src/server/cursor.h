@@ -30,8 +30,8 @@ struct cursor_options {
  * Keeps the query (also on failure). The first batch is made by cursor_next.
  * ERR_LIMIT when there are too many cursors.
  */
-MUST_CHECK enum errc cursors_add(struct cursors *c, struct query *q, const struct cursor_options *opt,
-                                 uint64_t *id, struct error *err);
+MUST_CHECK enum errc cursors_add(struct cursors *c, struct query *q,
+                                 const struct cursor_options *opt, uint64_t *id, struct error *err);
 
 /*
  * The next batch as the body of ArangoDB's answer: {result, hasMore, id, count,
@@ -42,7 +42,8 @@ MUST_CHECK enum errc cursors_add(struct cursors *c, struct query *q, const struc
 MUST_CHECK enum errc cursors_next(struct cursors *c, uint64_t id, uint64_t db_id, uint64_t batch_id,
                                   uint64_t now_ms, struct arena *arena, struct val *body,
                                   struct error *err);
-MUST_CHECK enum errc cursors_remove(struct cursors *c, uint64_t id, uint64_t db_id, struct error *err);
+MUST_CHECK enum errc cursors_remove(struct cursors *c, uint64_t id, uint64_t db_id,
+                                    struct error *err);
 void cursors_expire(struct cursors *c, uint64_t now_ms);
 size_t cursors_count(struct cursors *c);
 

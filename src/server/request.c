@@ -112,6 +112,25 @@ enum errc request_collection(struct request *r, struct txn *t, struct slice name
 
 /* ---- answering ---- */
 
+/* Messages quote the request, which need not be UTF-8, and are cut at any byte. */
+static struct val error_text(struct arena *arena, const struct error *err)
+{
+    struct buf text;
+    struct slice rest = slice_str(err->text);
+    size_t bad;
+
+    buf_init(&text, 0);
+    while (!utf8_check(rest, &bad)) {
+        buf_add(&text, rest.ptr, bad);
+        buf_add_str(&text, "\xEF\xBF\xBD");
+        rest = slice_of(rest.ptr + bad + 1, rest.len - bad - 1);
+    }
+    buf_add_slice(&text, rest);
+    struct val out = val_new_string(arena, buf_slice(&text));
+    buf_release(&text);
+    return out;
+}
+
 struct val error_body(struct arena *arena, enum api_style style, const struct error *err)
 {
     int http = error_http(err);
@@ -126,7 +145,7 @@ struct val error_body(struct arena *arena, enum api_style style, const struct er
         struct slice names[] = { slice_str("message"), slice_str("type"), slice_str("param"),
                                  slice_str("code") };
         struct val values[] = {
-            val_new_string(arena, slice_str(err->text)),
+            error_text(arena, err),
             val_new_string(arena, slice_str(type)),
             val_null,
             http == 404 ? val_new_string(arena, slice_str("not_found")) : val_null,
@@ -137,9 +156,8 @@ struct val error_body(struct arena *arena, enum api_style style, const struct er
     }
     struct slice names[] = { slice_str("error"), slice_str("code"), slice_str("errorNum"),
                              slice_str("errorMessage") };
-    struct val values[] = { val_true, val_new_int(arena, http),
-                            val_new_int(arena, error_num(err)),
-                            val_new_string(arena, slice_str(err->text)) };
+    struct val values[] = { val_true, val_new_int(arena, http), val_new_int(arena, error_num(err)),
+                            error_text(arena, err) };
     return val_new_object(arena, names, values, ARRAY_LEN(names));
 }
 
@@ -169,12 +187,14 @@ void request_reply(struct request *r, int status, struct val body)
 
 void request_fail(struct request *r, const struct error *err)
 {
-    struct http_header headers[2];
+    struct http_header headers[3];
     size_t count = 0;
     int http = error_http(err);
 
     if (http == 503 || http == 429)
         headers[count++] = (struct http_header){ "Retry-After", "1" };
+    if (http == 405 && r->allow)
+        headers[count++] = (struct http_header){ "Allow", r->allow };
     if (http == 401)
         headers[count++] = (struct http_header){ "WWW-Authenticate", "Basic realm=\"themis\"" };
     if (http >= 500 && http != 503 && http != 501)

@@ -22,7 +22,8 @@
 struct request;
 
 enum role { ROLE_NONE, ROLE_USER, ROLE_ADMIN };
-enum runs_on { ON_LOOP, ON_POOL };
+/* ON_HEADERS: on the loop before the body, which the handler takes as a stream. */
+enum runs_on { ON_LOOP, ON_POOL, ON_HEADERS };
 enum api_style { API_ARANGO, API_OPENAI }; /* shape of error bodies */
 
 typedef void (*request_fn)(struct request *r);
@@ -50,13 +51,14 @@ struct request {
     enum api_style style;
     struct slice params[REQUEST_PARAMS]; /* decoded captures, in order */
     struct slice db_name;                /* from /_db/NAME, else _system */
+    const char *allow;                   /* methods that the path takes, after ERR_METHOD */
     struct slice user;                   /* authenticated, or "root" while auth is off */
     uint64_t started_us;
-    bool is_whole;                       /* the body has arrived; loop thread only */
+    bool is_whole; /* the body has arrived; loop thread only */
 
-    request_fn step;   /* after a park */
-    void *state;       /* the handler's */
-    _Atomic int gate;  /* running, running and woken, parked */
+    request_fn step;  /* after a park */
+    void *state;      /* the handler's */
+    _Atomic int gate; /* running, running and woken, parked */
     _Atomic int refs;
 };
 

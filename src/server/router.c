@@ -3,9 +3,15 @@
 #include <stdio.h>
 
 static const struct route *const tables[] = {
-    api_admin_routes,          api_arango_database_routes, api_arango_collection_routes,
-    api_arango_document_routes, api_arango_index_routes,   api_arango_cursor_routes,
-    api_openai_routes,         api_ask_routes,
+    api_admin_routes,
+    api_arango_database_routes,
+    api_arango_collection_routes,
+    api_arango_document_routes,
+    api_arango_index_routes,
+    api_arango_cursor_routes,
+    api_openai_routes,
+    api_ask_routes,
+    api_model_routes,
 };
 
 static struct slice next_segment(struct slice *path)
@@ -82,16 +88,17 @@ void router_allow_text(unsigned methods, char *out, size_t size)
     static const struct {
         enum http_method method;
         const char *name;
-    } names[] = { { METHOD_GET, "GET" },     { METHOD_HEAD, "HEAD" },     { METHOD_POST, "POST" },
-                  { METHOD_PUT, "PUT" },     { METHOD_PATCH, "PATCH" },   { METHOD_DELETE, "DELETE" },
+    } names[] = { { METHOD_GET, "GET" },        { METHOD_HEAD, "HEAD" },
+                  { METHOD_POST, "POST" },      { METHOD_PUT, "PUT" },
+                  { METHOD_PATCH, "PATCH" },    { METHOD_DELETE, "DELETE" },
                   { METHOD_OPTIONS, "OPTIONS" } };
     size_t used = 0;
 
     out[0] = 0;
     for (size_t i = 0; i < ARRAY_LEN(names) && used < size; i++)
         if (methods & names[i].method)
-            used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "",
-                                     names[i].name);
+            used +=
+                (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "", names[i].name);
 }
 
 const struct route *router_row(size_t i)

@@ -10,11 +10,11 @@
 /* Tables, each ended by a row without path; router.c lists them. */
 extern const struct route api_admin_routes[], api_arango_database_routes[],
     api_arango_collection_routes[], api_arango_document_routes[], api_arango_index_routes[],
-    api_arango_cursor_routes[], api_openai_routes[], api_ask_routes[];
+    api_arango_cursor_routes[], api_openai_routes[], api_ask_routes[], api_model_routes[];
 
 struct route_match {
-    const struct route *route; /* NULL: no such path, or not with this method */
-    unsigned allowed;          /* methods of the path; 0 = no such path */
+    const struct route *route;           /* NULL: no such path, or not with this method */
+    unsigned allowed;                    /* methods of the path; 0 = no such path */
     struct slice params[REQUEST_PARAMS]; /* still encoded, into path */
 };
 

@@ -9,10 +9,13 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/val_text.h"
 #include "server/context.h"
 #include "server/router.h"
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -62,7 +65,7 @@ static bool decode_in(struct request *r, struct slice in, struct slice *out)
     bool is_ok;
 
     buf_init(&text, 64 * KIB);
-    is_ok = url_decode(in, false, &text) && !text.is_overfull;
+    is_ok = url_decode(in, false, &text) && !text.is_overfull && utf8_check(buf_slice(&text), NULL);
     if (is_ok)
         *out = arena_copy(r->arena, buf_slice(&text));
     buf_release(&text);
@@ -82,11 +85,12 @@ static enum errc find_route(struct request *r, struct route_match *m, struct err
         return fail(err, ERR_NOT_FOUND, "unknown path '%.*s'", SLICE_ARG(path));
     if (!m->route) {
         router_allow_text(m->allowed, allowed, sizeof allowed);
+        r->allow = arena_copy(r->arena, slice_str(allowed)).ptr;
         return fail(err, ERR_METHOD, "this path takes %s", allowed);
     }
     for (size_t i = 0; i < REQUEST_PARAMS && m->params[i].len; i++)
         if (!decode_in(r, m->params[i], &r->params[i]))
-            return fail(err, ERR_INVALID, "the path has a broken %%-escape");
+            return fail(err, ERR_INVALID, "the path has a broken %%-escape or is not UTF-8");
     r->route = m->route;
     return OK;
 }
@@ -95,8 +99,8 @@ static enum errc check_identity(struct request *r, struct error *err)
 {
     struct identity who;
     const struct settings *s = r->ctx->settings;
-    enum errc rc = auth_check(r->ctx->auth, exchange_header(r->x, "authorization"), s->auth, &who,
-                              err);
+    enum errc rc =
+        auth_check(r->ctx->auth, exchange_header(r->x, "authorization"), s->auth, &who, err);
 
     if (r->route->role == ROLE_NONE)
         return OK;
@@ -112,9 +116,9 @@ static enum errc admit(struct request *r, struct error *err)
 {
     struct route_match m;
     struct server_ctx *ctx = r->ctx;
-    enum errc rc = auth_check_host(exchange_header(r->x, "host"), exchange_header(r->x, "origin"),
-                                   ctx->host, ctx->port, ctx->settings->allowed_hosts,
-                                   ctx->settings->cors_origins, err);
+    enum errc rc =
+        auth_check_host(exchange_header(r->x, "host"), exchange_header(r->x, "origin"), ctx->host,
+                        ctx->port, ctx->settings->allowed_hosts, ctx->settings->cors_origins, err);
 
     if (rc == OK)
         rc = find_route(r, &m, err);
@@ -146,6 +150,11 @@ static void on_headers(void *arg, struct exchange *x)
         return;
     }
     exchange_set_user(x, r);
+    if (r->route->runs_on == ON_HEADERS) {
+        r->is_whole = true;
+        r->route->handler(r);
+        return;
+    }
     exchange_on_cancel(x, on_gone, r);
     size_t max = r->route->body_max == BODY_MAX ? (size_t)s->ctx.settings->max_body_bytes
                                                 : r->route->body_max;
@@ -208,8 +217,7 @@ static void on_tick(void *arg)
         if (active)
             log_warn("server", "%zu requests did not end within drain_timeout_ms", active);
         loop_stop(s->loop);
-    } else if (now_ms - s->last_expire_ms >= EXPIRE_MS &&
-               !atomic_exchange(&s->is_expiring, true)) {
+    } else if (now_ms - s->last_expire_ms >= EXPIRE_MS && !atomic_exchange(&s->is_expiring, true)) {
         s->last_expire_ms = now_ms;
         s->expire_job.run = expire_run;
         pool_resume(s->ctx.pool, &s->expire_job);
@@ -242,6 +250,32 @@ static void on_load_progress(void *arg, const char *name, double done)
         fprintf(stderr, "\rloading %s: %3.0f %%%s", name, done * 100, done >= 1 ? "\n" : "");
 }
 
+static int is_gguf(const struct dirent *d)
+{
+    size_t n = strlen(d->d_name);
+
+    return n > 5 && d->d_name[0] != '.' && !strcmp(d->d_name + n - 5, ".gguf");
+}
+
+/* Models that were added to the node before. A bad one never stops a start. */
+static void load_added_models(struct server_ctx *ctx)
+{
+    struct dirent **names;
+    int n = scandir(ctx->models_dir, &names, is_gguf, alphasort);
+
+    for (int i = 0; i < n; i++) {
+        struct error err = { 0 };
+        char path[sizeof ctx->models_dir + 256], name[256];
+        snprintf(path, sizeof path, "%s/%s", ctx->models_dir, names[i]->d_name);
+        snprintf(name, sizeof name, "%.*s", (int)strlen(names[i]->d_name) - 5, names[i]->d_name);
+        if (models_load(ctx->models, name, path, &err) != OK)
+            log_warn("server", "%s; the node starts without it", err.text);
+        free(names[i]);
+    }
+    if (n >= 0)
+        free(names);
+}
+
 static enum errc open_parts(struct server *s, struct error *err)
 {
     enum errc rc = OK;
@@ -260,10 +294,16 @@ static enum errc open_parts(struct server *s, struct error *err)
     TRY(models_new(&ctx->models, &model_opt, err));
     for (size_t i = 0; i < s->opt.model_count; i++)
         TRY(models_load(ctx->models, s->opt.models[i].name, s->opt.models[i].path, err));
+    if (set->models_dir[0])
+        snprintf(ctx->models_dir, sizeof ctx->models_dir, "%s", set->models_dir);
+    else
+        snprintf(ctx->models_dir, sizeof ctx->models_dir, "%s/models", s->opt.data);
+    load_added_models(ctx);
     ctx->generator = models_generator(ctx->models);
     TRY(pool_new(&ctx->pool, "worker", workers, (unsigned)set->worker_queue, err));
     ctx->cursors = cursors_new((size_t)set->max_cursors, 0);
-    ctx->rag = (struct rag_env){ .store = ctx->store, .generator = ctx->generator, .settings = set };
+    ctx->rag =
+        (struct rag_env){ .store = ctx->store, .generator = ctx->generator, .settings = set };
     rag_calls_init(&ctx->infer, &ctx->embed, ctx->generator);
     ctx->query = (struct query_env){ .store = ctx->store,
                                      .calls = { &ctx->infer, &ctx->embed },
@@ -282,11 +322,13 @@ static enum errc check_exposure(const struct server *s, struct error *err)
     if (!auth_has_password(s->ctx.auth))
         return fail(err, ERR_INVALID,
                     "listening on %s needs a password for root: set root_password_file or "
-                    "THEMIS_ROOT_PASSWORD", s->opt.host);
+                    "THEMIS_ROOT_PASSWORD",
+                    s->opt.host);
     if (!s->opt.is_insecure)
         return fail(err, ERR_INVALID,
                     "listening on %s needs TLS, which this version does not have yet: put a proxy "
-                    "in front, or pass --insecure to serve plain HTTP", s->opt.host);
+                    "in front, or pass --insecure to serve plain HTTP",
+                    s->opt.host);
     return OK;
 }
 

@@ -182,7 +182,9 @@ enum errc doc_make(struct txn *t, const struct doc_make *m, struct row *out, str
     TRY(val_finish_in(b, m->arena, &out->doc, err));
     out->key = m->key;
     out->slot = doc_slot(m->collection, m->key, from);
-    if (val_size(out->doc) > LIMIT_DOC_BYTES)
+    if (!val_is_within(out->doc, LIMIT_NESTING))
+        rc = fail_num(err, 1524, "the document is nested deeper than %d levels", LIMIT_NESTING);
+    else if (val_size(out->doc) > LIMIT_DOC_BYTES)
         rc = fail_num(err, 1216, "document too large: %zu bytes, the limit is %d",
                       val_size(out->doc), LIMIT_DOC_BYTES);
 out:
