@@ -79,7 +79,8 @@ static void print_done(struct asked *a)
     }
     if (!a->has_text)
         printf("%.*s", SLICE_ARG(val_string(val_get(a->done, slice_str("answer")))));
-    printf("\n\n%s:\n", val_count(citations) ? "Sources" : "No passage supports this word for word");
+    printf("\n\n%s:\n",
+           val_count(citations) ? "Sources" : "No passage supports this word for word");
     print_sources(a->done);
 }
 

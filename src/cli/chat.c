@@ -26,8 +26,8 @@ static bool on_event(void *ctx, struct val e)
 {
     struct conversation *k = ctx;
     struct val choice = val_at(val_get(e, slice_str("choices")), 0);
-    struct slice text = val_string(
-        val_get(val_get(choice, slice_str("delta")), slice_str("content")));
+    struct slice text =
+        val_string(val_get(val_get(choice, slice_str("delta")), slice_str("content")));
 
     buf_add_slice(&k->answer, text);
     if (!k->c->is_json) {

@@ -126,7 +126,8 @@ bool cli_call(struct cli *c, const char *method, const char *path, struct val bo
 {
     struct error err = { 0 };
     struct http_reply reply;
-    struct http_call call = { .method = method, .path = cli_db_path(c, path),
+    struct http_call call = { .method = method,
+                              .path = cli_db_path(c, path),
                               .body = print_body(c, body) };
     bool is_ok = false;
 
@@ -192,9 +193,12 @@ bool cli_events(struct cli *c, const char *path, struct val body,
     struct error err = { 0 };
     struct http_reply reply;
     struct events e = { .c = c, .on_event = on_event, .ctx = ctx };
-    struct http_call call = { .method = "POST", .path = cli_db_path(c, path),
-                              .content_type = "application/json", .body = print_body(c, body),
-                              .on_piece = on_piece, .piece_ctx = &e };
+    struct http_call call = { .method = "POST",
+                              .path = cli_db_path(c, path),
+                              .content_type = "application/json",
+                              .body = print_body(c, body),
+                              .on_piece = on_piece,
+                              .piece_ctx = &e };
 
     sse_reader_init(&e.sse);
     buf_init(&e.failed, MIB);

@@ -13,8 +13,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FILE_MAX = 32 * MIB, BATCH_DOCS = 16, BATCH_BYTES = 4 * MIB, DEPTH_MAX = 64,
-       JSONL_ROWS = 1000, JSONL_MAX = 1 << 30 };
+enum {
+    FILE_MAX = 32 * MIB,
+    BATCH_DOCS = 16,
+    BATCH_BYTES = 4 * MIB,
+    DEPTH_MAX = 64,
+    JSONL_ROWS = 1000,
+    JSONL_MAX = 1 << 30
+};
 
 struct import {
     struct cli *c;
@@ -159,8 +165,10 @@ static bool ensure_collection(struct import *im)
 
     buf_init(&body, 0);
     val_print(cli_object(c, names, &name, 1), &body);
-    struct http_call call = { .method = "POST", .path = cli_db_path(c, "/_api/collection"),
-                              .content_type = "application/json", .body = buf_slice(&body) };
+    struct http_call call = { .method = "POST",
+                              .path = cli_db_path(c, "/_api/collection"),
+                              .content_type = "application/json",
+                              .body = buf_slice(&body) };
     enum errc rc = http_client_call(c->client, &call, &reply, &err);
     buf_release(&body);
     if (rc != OK) {
@@ -184,8 +192,8 @@ static bool send_rows(struct import *im, const struct val *rows, size_t count)
     buf_add_str(&path, "/_api/document/");
     url_encode(slice_str(im->collection), &path);
     buf_add_str(&path, "?overwriteMode=replace");
-    bool is_ok = cli_call(im->c, "POST", buf_cstr(&path), val_new_array(im->c->arena, rows, count),
-                          &answer);
+    bool is_ok =
+        cli_call(im->c, "POST", buf_cstr(&path), val_new_array(im->c->arena, rows, count), &answer);
     buf_release(&path);
     for (size_t i = 0; is_ok && i < val_count(answer); i++) {
         struct val one = val_at(answer, i);
@@ -270,9 +278,9 @@ static bool import_file(struct import *im, const char *path)
         cli_fail("%s holds rows: name their collection with --collection", path);
         is_ok = false;
     } else {
-        is_ok = ensure_collection(im) && (ends_with(path, ".json")
-                                              ? import_array(im, path, buf_slice(&text))
-                                              : import_lines(im, path, buf_slice(&text)));
+        is_ok = ensure_collection(im) &&
+                (ends_with(path, ".json") ? import_array(im, path, buf_slice(&text))
+                                          : import_lines(im, path, buf_slice(&text)));
     }
     buf_release(&text);
     return is_ok;
@@ -280,10 +288,10 @@ static bool import_file(struct import *im, const char *path)
 
 static void print_summary(const struct import *im)
 {
-    static const char *const names[] = { "documents", "unchanged", "chunks", "truncated", "rows",
-                                         "skipped" };
-    int64_t numbers[] = { im->documents, im->unchanged, im->chunks, im->truncated, im->rows,
-                          im->skipped };
+    static const char *const names[] = { "documents", "unchanged", "chunks",
+                                         "truncated", "rows",      "skipped" };
+    int64_t numbers[] = { im->documents, im->unchanged, im->chunks,
+                          im->truncated, im->rows,      im->skipped };
     struct val values[ARRAY_LEN(numbers)];
 
     if (im->c->is_json) {

@@ -67,9 +67,11 @@ static int add(struct cli *c, const char *path, const char *name)
     buf_init(&url, 0);
     buf_add_str(&url, "/v1/models/");
     url_encode(name ? slice_str(name) : base_name(path), &url);
-    struct http_call call = { .method = "PUT", .path = buf_cstr(&url),
+    struct http_call call = { .method = "PUT",
+                              .path = buf_cstr(&url),
                               .content_type = "application/octet-stream",
-                              .next_piece = next_piece, .body_ctx = &u };
+                              .next_piece = next_piece,
+                              .body_ctx = &u };
     if (http_client_call(c->client, &call, &reply, &err) != OK) {
         cli_fail("%s", err.text);
     } else {

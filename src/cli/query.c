@@ -36,7 +36,8 @@ static bool run_query(struct cli *c, const char *text, struct val bind)
     struct val answer, first;
     size_t rows = 0;
 
-    if (!cli_call(c, "POST", "/_api/cursor", cli_object(c, names, values, ARRAY_LEN(names)), &answer))
+    if (!cli_call(c, "POST", "/_api/cursor", cli_object(c, names, values, ARRAY_LEN(names)),
+                  &answer))
         return false;
     first = answer;
     for (;;) {

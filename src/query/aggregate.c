@@ -4,8 +4,21 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum kind { COUNT, SUM, AVERAGE, MIN, MAX, UNIQUE, SORTED_UNIQUE, COUNT_DISTINCT, PUSH,
-            VARIANCE_POPULATION, VARIANCE_SAMPLE, STDDEV_POPULATION, STDDEV_SAMPLE };
+enum kind {
+    COUNT,
+    SUM,
+    AVERAGE,
+    MIN,
+    MAX,
+    UNIQUE,
+    SORTED_UNIQUE,
+    COUNT_DISTINCT,
+    PUSH,
+    VARIANCE_POPULATION,
+    VARIANCE_SAMPLE,
+    STDDEV_POPULATION,
+    STDDEV_SAMPLE
+};
 
 static const struct {
     const char *name;

@@ -185,8 +185,10 @@ static enum errc list_open(struct op *op, struct enum_list *s, struct error *err
     s->count = val_count(s->list);
     if (val_type(s->list) == VAL_ARRAY)
         return OK;
-    return fail_num(err, 1563, "collection or array expected as operand to FOR loop; it is a value "
-                    "of type %s", val_type_name(val_type(s->list)));
+    return fail_num(err, 1563,
+                    "collection or array expected as operand to FOR loop; it is a value "
+                    "of type %s",
+                    val_type_name(val_type(s->list)));
 }
 
 static enum errc list_next(struct op *op, struct batch **out, enum exec_status *status,
@@ -475,7 +477,8 @@ enum errc exec_drain(struct op *last, struct row_list *out, enum exec_status *st
     }
 }
 
-enum errc exec_run(struct exec *x, struct row_list *out, enum exec_status *status, struct error *err)
+enum errc exec_run(struct exec *x, struct row_list *out, enum exec_status *status,
+                   struct error *err)
 {
     return exec_drain(x->root, out, status, err);
 }

@@ -28,7 +28,7 @@ struct op;
 struct op_kind {
     enum errc (*next)(struct op *op, struct batch **out, enum exec_status *status,
                       struct error *err);
-    void (*reset)(struct op *op);   /* frees what is held; may be NULL */
+    void (*reset)(struct op *op); /* frees what is held; may be NULL */
     size_t state_bytes;
 };
 
@@ -37,14 +37,14 @@ struct op {
     const struct node *n;
     struct exec *x;
     struct op *input;
-    struct op *sub;           /* last operator of an inner pipeline */
-    struct val *outer;        /* singleton of an inner pipeline: row to start from */
+    struct op *sub;    /* last operator of an inner pipeline */
+    struct val *outer; /* singleton of an inner pipeline: row to start from */
     struct batch out;
-    struct batch *in;         /* batch being read */
-    size_t at;                /* next row of it */
+    struct batch *in; /* batch being read */
+    size_t at;        /* next row of it */
     bool is_done;
-    void *state;              /* state_bytes, zeroed by a reset */
-    struct op *all;           /* the exec's list */
+    void *state;    /* state_bytes, zeroed by a reset */
+    struct op *all; /* the exec's list */
 };
 
 struct exec {
@@ -58,7 +58,7 @@ struct exec {
     const atomic_bool *cancel;
     uint64_t deadline_us; /* monotonic; 0 = none */
     void (*call_done)(struct call_batch *b);
-    void *query;          /* for call_done */
+    void *query;                /* for call_done */
     struct call_batch *running; /* a call that has not answered; NULL */
     struct op *ops;
     struct op *root;

@@ -9,10 +9,10 @@ enum { POLL_ROWS = 256 };
 
 /* A source of documents for one input row. */
 struct scan {
-    struct val *row;           /* input row; NULL = take the next one */
+    struct val *row; /* input row; NULL = take the next one */
     struct doc_iter *docs;
     struct index_iter *keys;
-    struct val list;           /* NODE_PRIMARY */
+    struct val list; /* NODE_PRIMARY */
     size_t at, count;
     struct vector_hit *hits;
     unsigned since_poll;
@@ -157,7 +157,8 @@ static enum errc index_open(struct op *op, struct scan *s, const struct collecti
     const struct index_def *index = collection_index(c, n->index);
     struct arena_mark mark = arena_mark(x->scratch);
     struct val equal[LIMIT_INDEX_FIELDS];
-    struct index_range range = { .equal = equal, .equal_count = n->expr_count,
+    struct index_range range = { .equal = equal,
+                                 .equal_count = n->expr_count,
                                  .lower_included = n->lower_included,
                                  .upper_included = n->upper_included };
     enum errc rc = OK;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The plan in ArangoDB's shape, and what a text needs without running it. */
 #include "query/query_private.h"
-#include <stdio.h>
 #include "store/doc.h"
+#include <stdio.h>
 
 struct explain {
     struct val_builder *b;
@@ -187,8 +187,8 @@ static void put_collections(struct explain *e, const struct node *n)
             continue;
         val_open_object(e->b);
         text(e, "name", c->name);
-        text(e, "type", slice_str(n->kind >= NODE_INSERT && n->kind <= NODE_UPSERT ? "write"
-                                                                                   : "read"));
+        text(e, "type",
+             slice_str(n->kind >= NODE_INSERT && n->kind <= NODE_UPSERT ? "write" : "read"));
         val_close(e->b);
     }
 }

@@ -266,12 +266,14 @@ static enum errc eval_quantified(struct eval *c, const struct expr *e, struct va
     }
     size_t count = val_count(array);
     for (size_t i = 0; i < count; i++) {
-        rc = expr_binary((enum ast_op)e->op, val_at(array, i), right, c->arena, c->env, &one, c->err);
+        rc = expr_binary((enum ast_op)e->op, val_at(array, i), right, c->arena, c->env, &one,
+                         c->err);
         if (rc != OK)
             return rc;
         passed += val_truth(one);
     }
-    *out = val_new_bool(quantifier_holds((enum ast_quantifier)e->quantifier, passed, count, number));
+    *out =
+        val_new_bool(quantifier_holds((enum ast_quantifier)e->quantifier, passed, count, number));
     return OK;
 }
 
@@ -317,8 +319,8 @@ static enum errc eval_range(struct eval *c, const struct expr *e, struct val *ou
     int64_t a = val_int(cast_number(c->arena, from)), b = val_int(cast_number(c->arena, to));
     double size = fabs((double)b - (double)a) + 1;
     if (size > RANGE_MAX)
-        return fail_num(c->err, 1504, "a range of %.0f numbers is larger than the limit of %d", size,
-                        RANGE_MAX);
+        return fail_num(c->err, 1504, "a range of %.0f numbers is larger than the limit of %d",
+                        size, RANGE_MAX);
     void *room;
     rc = arena_try(c->arena, (size_t)size * (sizeof(struct val) + 16), &room, c->err);
     if (rc != OK)
@@ -499,10 +501,10 @@ static enum errc eval_array_test(struct eval *c, const struct expr *e, struct va
     }
     flatten(c, &in, array, e->op);
     if (!e->kids[1]) {
-        *out = val_new_bool(e->quantifier == NO_QUANTIFIER
-                                ? in.count > 0
-                                : quantifier_holds((enum ast_quantifier)e->quantifier, in.count,
-                                                   in.count, number));
+        *out = val_new_bool(
+            e->quantifier == NO_QUANTIFIER
+                ? in.count > 0
+                : quantifier_holds((enum ast_quantifier)e->quantifier, in.count, in.count, number));
         return OK;
     }
     for (size_t i = 0; i < in.count; i++) {
@@ -512,8 +514,8 @@ static enum errc eval_array_test(struct eval *c, const struct expr *e, struct va
             return rc;
         passed += val_truth(test);
     }
-    enum ast_quantifier q = e->quantifier == NO_QUANTIFIER ? AST_Q_ANY
-                                                           : (enum ast_quantifier)e->quantifier;
+    enum ast_quantifier q =
+        e->quantifier == NO_QUANTIFIER ? AST_Q_ANY : (enum ast_quantifier)e->quantifier;
     *out = val_new_bool(quantifier_holds(q, passed, in.count, number));
     return OK;
 }

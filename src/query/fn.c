@@ -41,7 +41,8 @@ const struct fn *fn_find(struct slice name)
     if (name.len >= sizeof upper)
         return NULL;
     for (size_t i = 0; i < name.len; i++)
-        upper[i] = (char)(name.ptr[i] >= 'a' && name.ptr[i] <= 'z' ? name.ptr[i] - 32 : name.ptr[i]);
+        upper[i] =
+            (char)(name.ptr[i] >= 'a' && name.ptr[i] <= 'z' ? name.ptr[i] - 32 : name.ptr[i]);
     upper[name.len] = 0;
     for (high = sorted_count; low < high;) {
         size_t middle = (low + high) / 2;

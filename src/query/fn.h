@@ -13,9 +13,9 @@
 struct fn_call;
 
 enum fn_flags {
-    FN_PURE = 1,    /* same arguments, same result: may be folded at plan time */
-    FN_STABLE = 2,  /* same within a query (DATE_NOW) */
-    FN_READS = 4,   /* reads the store (DOCUMENT) */
+    FN_PURE = 1,   /* same arguments, same result: may be folded at plan time */
+    FN_STABLE = 2, /* same within a query (DATE_NOW) */
+    FN_READS = 4,  /* reads the store (DOCUMENT) */
 };
 
 struct fn {
@@ -33,13 +33,13 @@ struct collator;
 struct fn_call {
     const struct val *args;
     int count;
-    struct arena *arena;        /* the result lives here */
+    struct arena *arena; /* the result lives here */
     const struct collator *collator;
     const struct env *env;
     struct txn *txn;
     uint64_t db_id;
-    uint64_t now_us;            /* wall clock, fixed for the query */
-    struct val result;          /* val_null until set */
+    uint64_t now_us;   /* wall clock, fixed for the query */
+    struct val result; /* val_null until set */
     struct error *err;
     void *warn_ctx;
     void (*warn)(void *ctx, int num, const char *text); /* e.g. 1542 invalid argument type */

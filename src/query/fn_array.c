@@ -277,8 +277,8 @@ static enum errc join(struct fn_call *call, bool is_unique)
     struct val *items = fn_room(call, total);
     for (int i = 0; i < call->count; i++)
         count += copy_items(call->args[i], items + count);
-    return fn_return(call,
-                     array_of(call, items, is_unique ? unique_in_order(call, items, count) : count));
+    return fn_return(
+        call, array_of(call, items, is_unique ? unique_in_order(call, items, count) : count));
 }
 
 static enum errc fn_union(struct fn_call *call)
@@ -339,7 +339,8 @@ static enum errc fn_outersection(struct fn_call *call)
 
 static enum errc fn_remove_value(struct fn_call *call)
 {
-    int64_t limit = call->count > 2 && !val_is_null(call->args[2]) ? fn_int_arg(call, 2) : INT64_MAX;
+    int64_t limit =
+        call->count > 2 && !val_is_null(call->args[2]) ? fn_int_arg(call, 2) : INT64_MAX;
     size_t kept = 0;
 
     if (val_is_null(fn_arg(call, 0)))

@@ -242,12 +242,22 @@ static enum errc fn_is_datestring(struct fn_call *call)
 {
     int64_t ms;
 
-    return fn_return_bool(call, fn_is(call, 0, VAL_STRING) &&
-                                    parse_date(val_string(call->args[0]), &ms));
+    return fn_return_bool(call,
+                          fn_is(call, 0, VAL_STRING) && parse_date(val_string(call->args[0]), &ms));
 }
 
-enum date_part { PART_YEAR, PART_MONTH, PART_DAY, PART_HOUR, PART_MINUTE, PART_SECOND, PART_MS,
-                 PART_WEEKDAY, PART_YEARDAY, PART_QUARTER };
+enum date_part {
+    PART_YEAR,
+    PART_MONTH,
+    PART_DAY,
+    PART_HOUR,
+    PART_MINUTE,
+    PART_SECOND,
+    PART_MS,
+    PART_WEEKDAY,
+    PART_YEARDAY,
+    PART_QUARTER
+};
 
 static enum errc date_part(struct fn_call *call, enum date_part part)
 {
@@ -257,8 +267,15 @@ static enum errc date_part(struct fn_call *call, enum date_part part)
         return OK;
     struct date d = date_of(ms);
     int64_t days = floor_div(ms, DAY_MS);
-    const int64_t parts[] = { d.year, d.month, d.day, d.hour, d.minute, d.second, d.ms,
-                              ((days + 4) % 7 + 7) % 7, days - days_of(d.year, 1, 1) + 1,
+    const int64_t parts[] = { d.year,
+                              d.month,
+                              d.day,
+                              d.hour,
+                              d.minute,
+                              d.second,
+                              d.ms,
+                              ((days + 4) % 7 + 7) % 7,
+                              days - days_of(d.year, 1, 1) + 1,
                               (d.month + 2) / 3 };
     return fn_return_int(call, parts[part]);
 }
@@ -284,8 +301,8 @@ PART_FN(fn_date_quarter, PART_QUARTER)
 
 struct unit {
     const char *names[4];
-    double ms;     /* of one, on average */
-    int months;    /* of one; 0 = a fixed length */
+    double ms;  /* of one, on average */
+    int months; /* of one; 0 = a fixed length */
 };
 
 static const struct unit units[] = {
@@ -346,8 +363,15 @@ static bool add_duration(struct slice s, int sign, int64_t *ms)
             return false;
         char c = s.ptr[0];
         s = slice_of(s.ptr + 1, s.len - 1);
-        const char *unit = !in_time ? (c == 'Y' ? "y" : c == 'M' ? "m" : c == 'W' ? "w" : c == 'D' ? "d" : "")
-                                    : (c == 'H' ? "h" : c == 'M' ? "i" : c == 'S' ? "s" : "");
+        const char *unit = !in_time ? (c == 'Y'   ? "y"
+                                       : c == 'M' ? "m"
+                                       : c == 'W' ? "w"
+                                       : c == 'D' ? "d"
+                                                  : "")
+                                    : (c == 'H'   ? "h"
+                                       : c == 'M' ? "i"
+                                       : c == 'S' ? "s"
+                                                  : "");
         const struct unit *u = find_unit(slice_str(unit));
         if (!u)
             return false;

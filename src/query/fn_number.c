@@ -152,7 +152,8 @@ static enum errc over_array(struct fn_call *call, const char *aggregate)
     if (!fn_is(call, 0, VAL_ARRAY))
         return fn_bad_arg(call, 0, "an array");
     for (size_t i = 0; i < val_count(call->args[0]); i++) {
-        enum errc rc = aggregate_add(kind, &s, val_at(call->args[0], i), call->arena, &env, call->err);
+        enum errc rc =
+            aggregate_add(kind, &s, val_at(call->args[0], i), call->arena, &env, call->err);
         if (rc != OK)
             return rc;
     }
@@ -252,8 +253,8 @@ static enum errc fn_percentile(struct fn_call *call)
 {
     struct val *items;
     double p = fn_number_arg(call, 1);
-    bool interpolates = fn_is(call, 2, VAL_STRING) && slice_is(val_string(call->args[2]),
-                                                               "interpolation");
+    bool interpolates =
+        fn_is(call, 2, VAL_STRING) && slice_is(val_string(call->args[2]), "interpolation");
 
     if (!fn_is(call, 0, VAL_ARRAY))
         return fn_bad_arg(call, 0, "an array");

@@ -191,9 +191,8 @@ static enum errc fn_value(struct fn_call *call)
 
     for (size_t i = 0; i < val_count(path); i++) {
         struct val step = val_at(path, i);
-        v = val_type(step) == VAL_NUMBER && val_double(step) >= 0
-                ? val_at(v, (size_t)val_int(step))
-                : val_get(v, val_string(step));
+        v = val_type(step) == VAL_NUMBER && val_double(step) >= 0 ? val_at(v, (size_t)val_int(step))
+                                                                  : val_get(v, val_string(step));
     }
     return fn_return(call, v);
 }

@@ -124,11 +124,13 @@ static enum errc fn_right(struct fn_call *call)
 static enum errc fn_contains(struct fn_call *call)
 {
     struct slice s = fn_text_arg(call, 0), what = fn_text_arg(call, 1);
-    const char *at = what.len <= s.len && what.len ? memmem(s.ptr, s.len, what.ptr, what.len) : NULL;
+    const char *at =
+        what.len <= s.len && what.len ? memmem(s.ptr, s.len, what.ptr, what.len) : NULL;
 
     if (!val_truth(fn_arg(call, 2)))
         return fn_return_bool(call, at != NULL);
-    return fn_return_int(call, at ? (int64_t)utf8_count(slice_of(s.ptr, (size_t)(at - s.ptr))) : -1);
+    return fn_return_int(call,
+                         at ? (int64_t)utf8_count(slice_of(s.ptr, (size_t)(at - s.ptr))) : -1);
 }
 
 static enum errc fn_starts_with(struct fn_call *call)
@@ -199,11 +201,13 @@ static enum errc fn_split(struct fn_call *call)
 {
     struct slice s = fn_text_arg(call, 0);
     struct val separators = fn_arg(call, 1);
-    int64_t limit = call->count > 2 && !val_is_null(call->args[2]) ? fn_int_arg(call, 2) : INT64_MAX;
+    int64_t limit =
+        call->count > 2 && !val_is_null(call->args[2]) ? fn_int_arg(call, 2) : INT64_MAX;
     size_t count = 0, from = 0;
 
     if (call->count < 2 || val_is_null(separators))
-        return fn_return(call, val_new_array(call->arena, (struct val[]){ val_new_string(call->arena, s) }, 1));
+        return fn_return(
+            call, val_new_array(call->arena, (struct val[]){ val_new_string(call->arena, s) }, 1));
     bool by_char = val_type(separators) == VAL_STRING && !val_string(separators).len;
     struct val *items = fn_room(call, s.len + 1);
     for (size_t i = 0; i < s.len && (int64_t)count < limit;) {
@@ -291,8 +295,8 @@ static size_t read_pairs(struct fn_call *call, struct pair **out)
             p->search = val_name_at(search, i);
             w = val_at(search, i);
         } else {
-            p->search = val_string(
-                cast_string(call->arena, val_type(search) == VAL_ARRAY ? val_at(search, i) : search));
+            p->search = val_string(cast_string(
+                call->arena, val_type(search) == VAL_ARRAY ? val_at(search, i) : search));
         }
         p->with = val_string(cast_string(call->arena, w));
     }
@@ -313,8 +317,9 @@ static enum errc fn_substitute(struct fn_call *call)
     buf_init(&text, TEXT_MAX);
     for (size_t i = 0; i < s.len;) {
         size_t k = 0;
-        while (k < count && !(limit > 0 && pairs[k].search.len && s.len - i >= pairs[k].search.len &&
-                              !memcmp(s.ptr + i, pairs[k].search.ptr, pairs[k].search.len)))
+        while (k < count &&
+               !(limit > 0 && pairs[k].search.len && s.len - i >= pairs[k].search.len &&
+                 !memcmp(s.ptr + i, pairs[k].search.ptr, pairs[k].search.len)))
             k++;
         if (k == count) {
             buf_add_char(&text, s.ptr[i++]);
@@ -376,8 +381,8 @@ static enum errc fn_repeat(struct fn_call *call)
 
 static enum errc fn_like(struct fn_call *call)
 {
-    return fn_return_bool(call, text_like(fn_text_arg(call, 0), fn_text_arg(call, 1),
-                                          val_truth(fn_arg(call, 2))));
+    return fn_return_bool(
+        call, text_like(fn_text_arg(call, 0), fn_text_arg(call, 1), val_truth(fn_arg(call, 2))));
 }
 
 /* A bad pattern is a warning and null. */
@@ -394,8 +399,8 @@ static enum errc fn_regex_test(struct fn_call *call)
 {
     struct error why = { 0 };
     bool is_match;
-    enum errc rc = regex_test(fn_text_arg(call, 1), fn_text_arg(call, 0), val_truth(fn_arg(call, 2)),
-                              &is_match, &why);
+    enum errc rc = regex_test(fn_text_arg(call, 1), fn_text_arg(call, 0),
+                              val_truth(fn_arg(call, 2)), &is_match, &why);
 
     return regex_result(call, rc, &why, val_new_bool(is_match));
 }
@@ -424,12 +429,13 @@ static enum errc fn_regex_split(struct fn_call *call)
 {
     struct error why = { 0 };
     struct val v = val_null;
-    int64_t limit = call->count > 3 && !val_is_null(call->args[3]) ? fn_int_arg(call, 3) : INT64_MAX;
+    int64_t limit =
+        call->count > 3 && !val_is_null(call->args[3]) ? fn_int_arg(call, 3) : INT64_MAX;
 
     if (limit <= 0)
         return fn_bad_arg(call, 3, "a limit from 1");
-    enum errc rc = regex_split(fn_text_arg(call, 1), fn_text_arg(call, 0), val_truth(fn_arg(call, 2)),
-                               (size_t)limit, call->arena, &v, &why);
+    enum errc rc = regex_split(fn_text_arg(call, 1), fn_text_arg(call, 0),
+                               val_truth(fn_arg(call, 2)), (size_t)limit, call->arena, &v, &why);
     return regex_result(call, rc, &why, v);
 }
 

@@ -62,8 +62,9 @@ static enum errc fn_l2(struct fn_call *call)
 /* The planner turns these into a search; what is left could not be one. */
 static enum errc fn_near(struct fn_call *call)
 {
-    return fail_num(call->err, 1554, "failed vector search: it needs SORT by the function and LIMIT "
-                                     "over a collection with a vector index");
+    return fail_num(call->err, 1554,
+                    "failed vector search: it needs SORT by the function and LIMIT "
+                    "over a collection with a vector index");
 }
 
 const struct fn fn_vector[] = {

@@ -16,21 +16,21 @@
 /* ---- expressions ---- */
 
 enum expr_kind {
-    EXPR_CONST,    /* val */
-    EXPR_REG,      /* reg */
-    EXPR_ATTR,     /* [object] name, hash */
-    EXPR_INDEX,    /* [object or array, index] */
-    EXPR_UNARY,    /* [value] op */
-    EXPR_BINARY,   /* [left, right] op; AND and OR evaluate the right side when needed */
+    EXPR_CONST,      /* val */
+    EXPR_REG,        /* reg */
+    EXPR_ATTR,       /* [object] name, hash */
+    EXPR_INDEX,      /* [object or array, index] */
+    EXPR_UNARY,      /* [value] op */
+    EXPR_BINARY,     /* [left, right] op; AND and OR evaluate the right side when needed */
     EXPR_QUANTIFIED, /* [array, right, count?] op, quantifier */
-    EXPR_TERNARY,  /* [condition, then?, else] */
-    EXPR_RANGE,    /* [from, to] */
-    EXPR_ARRAY,    /* [each] */
-    EXPR_OBJECT,   /* [name, value, name, value, ...]; names are expressions */
-    EXPR_EXPAND,   /* [array, filter?, offset?, count?, projection?, tail?] op: levels; reg: CURRENT;
+    EXPR_TERNARY,    /* [condition, then?, else] */
+    EXPR_RANGE,      /* [from, to] */
+    EXPR_ARRAY,      /* [each] */
+    EXPR_OBJECT,     /* [name, value, name, value, ...]; names are expressions */
+    EXPR_EXPAND, /* [array, filter?, offset?, count?, projection?, tail?] op: levels; reg: CURRENT;
                       reg2: the element of the tail */
     EXPR_ARRAY_TEST, /* [array, filter?, number?] op: levels, quantifier; reg: CURRENT */
-    EXPR_CALL,     /* [each argument] fn */
+    EXPR_CALL,       /* [each argument] fn */
 };
 
 struct fn;
@@ -41,9 +41,9 @@ struct expr {
     uint8_t quantifier; /* enum ast_quantifier, or NO_QUANTIFIER */
     uint32_t count;     /* kids; an absent one is NULL */
     uint32_t reg, reg2;
-    uint32_t hash;      /* of name */
+    uint32_t hash; /* of name */
     struct expr **kids;
-    struct slice name;  /* EXPR_ATTR; name of the function */
+    struct slice name; /* EXPR_ATTR; name of the function */
     struct val val;
     const struct fn *fn;
 };
@@ -69,9 +69,9 @@ enum node_kind {
     NODE_INSERT,          /* exprs[0]: document -> reg OLD, reg2 NEW */
     NODE_UPDATE,          /* exprs[0]: key or NULL, exprs[1]: document */
     NODE_REPLACE,
-    NODE_REMOVE,          /* exprs[0]: key or document */
-    NODE_UPSERT,          /* sub finds; exprs[0]: insert, exprs[1]: update; reg OLD, reg2 NEW */
-    NODE_RETURN,          /* expr */
+    NODE_REMOVE, /* exprs[0]: key or document */
+    NODE_UPSERT, /* sub finds; exprs[0]: insert, exprs[1]: update; reg OLD, reg2 NEW */
+    NODE_RETURN, /* expr */
 };
 
 struct write_options {
@@ -86,14 +86,14 @@ struct aggregate {
 };
 
 struct node {
-    uint8_t kind; /* enum node_kind */
-    uint32_t id;  /* within the plan, from 1 */
+    uint8_t kind;       /* enum node_kind */
+    uint32_t id;        /* within the plan, from 1 */
     struct node *input; /* NULL for the first */
     uint32_t reg, reg2;
     struct expr *expr;
     struct expr **exprs;
     uint32_t expr_count;
-    bool *descending;      /* NODE_SORT */
+    bool *descending;           /* NODE_SORT */
     struct expr *lower, *upper; /* NODE_INDEX */
     bool lower_included, upper_included;
     uint64_t collection, index;
@@ -106,7 +106,7 @@ struct node {
     uint32_t *regs;        /* NODE_COLLECT: of the keys */
     struct aggregate *aggregates;
     uint32_t aggregate_count;
-    uint32_t into_reg;     /* NO_REG */
+    uint32_t into_reg; /* NO_REG */
     struct expr *into_expr;
     struct slice *keep_names; /* without into_expr: members of a group's element */
     uint32_t *keep_regs;

@@ -84,7 +84,8 @@ static bool path_is(const struct term *t, const struct field_path *f)
     return true;
 }
 
-static bool use_primary(struct planner *p, struct node *scan, const struct term *terms, size_t count)
+static bool use_primary(struct planner *p, struct node *scan, const struct term *terms,
+                        size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const struct term *t = &terms[i];
@@ -122,7 +123,8 @@ static unsigned score_index(const struct index_def *index, const struct term *te
 
     if (index->kind != INDEX_PERSISTENT || !index->is_ready || index->is_sparse)
         return 0;
-    while (equal < index->field_count && find_term(terms, count, &index->fields[equal], true, false))
+    while (equal < index->field_count &&
+           find_term(terms, count, &index->fields[equal], true, false))
         equal++;
     bool has_range = equal < index->field_count &&
                      (find_term(terms, count, &index->fields[equal], false, true) ||
@@ -233,7 +235,8 @@ static bool find_near(const struct ast *query, size_t at, struct near_query *q)
     while (i < query->count && query->kids[i]->kind == AST_FILTER)
         i++;
     q->filters = i - at - 1;
-    if (i < query->count && query->kids[i]->kind == AST_LET && near_row(query->kids[i]->kids[1]) >= 0)
+    if (i < query->count && query->kids[i]->kind == AST_LET &&
+        near_row(query->kids[i]->kids[1]) >= 0)
         let = query->kids[i++];
     if (i >= query->count || query->kids[i]->kind != AST_SORT || query->kids[i]->count != 1)
         return false;
@@ -244,8 +247,8 @@ static bool find_near(const struct ast *query, size_t at, struct near_query *q)
         key = let->kids[1];
     q->call = key;
     q->row = near_row(key);
-    q->limit = i + 1 < query->count && query->kids[i + 1]->kind == AST_LIMIT ? query->kids[i + 1]
-                                                                            : NULL;
+    q->limit =
+        i + 1 < query->count && query->kids[i + 1]->kind == AST_LIMIT ? query->kids[i + 1] : NULL;
     q->used = 1 + q->filters;
     return q->row >= 0 && q->loop->kids[0]->kind == AST_VAR;
 }

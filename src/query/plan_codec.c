@@ -209,15 +209,13 @@ static struct expr **decode_exprs(struct in *in, struct val v, uint32_t *count)
 static bool kids_are_right(const struct expr *e)
 {
     static const struct {
-        int8_t count; /* -1: any number */
+        int8_t count;   /* -1: any number */
         uint8_t needed; /* bit i: kid i must be there */
     } rules[] = {
-        [EXPR_CONST] = { 0, 0 },      [EXPR_REG] = { 0, 0 },
-        [EXPR_ATTR] = { 1, 1 },       [EXPR_INDEX] = { 2, 3 },
-        [EXPR_UNARY] = { 1, 1 },      [EXPR_BINARY] = { 2, 3 },
-        [EXPR_QUANTIFIED] = { 3, 3 }, [EXPR_TERNARY] = { 3, 5 },
-        [EXPR_RANGE] = { 2, 3 },      [EXPR_ARRAY] = { -1, 255 },
-        [EXPR_OBJECT] = { -1, 255 },  [EXPR_EXPAND] = { 6, 1 },
+        [EXPR_CONST] = { 0, 0 },      [EXPR_REG] = { 0, 0 },       [EXPR_ATTR] = { 1, 1 },
+        [EXPR_INDEX] = { 2, 3 },      [EXPR_UNARY] = { 1, 1 },     [EXPR_BINARY] = { 2, 3 },
+        [EXPR_QUANTIFIED] = { 3, 3 }, [EXPR_TERNARY] = { 3, 5 },   [EXPR_RANGE] = { 2, 3 },
+        [EXPR_ARRAY] = { -1, 255 },   [EXPR_OBJECT] = { -1, 255 }, [EXPR_EXPAND] = { 6, 1 },
         [EXPR_ARRAY_TEST] = { 3, 1 }, [EXPR_CALL] = { -1, 255 },
     };
 

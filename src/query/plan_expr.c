@@ -389,13 +389,15 @@ static enum errc call_expr(struct planner *p, const struct ast *n, struct expr *
         return lift_call(p, n, call, out);
     const struct fn *fn = fn_find(n->name);
     if (!fn && (slice_is(n->name, "INFER") || slice_is(n->name, "EMBED")))
-        return plan_fail(p, n, 9, "not implemented: %.*s without a model layer", SLICE_ARG(n->name));
+        return plan_fail(p, n, 9, "not implemented: %.*s without a model layer",
+                         SLICE_ARG(n->name));
     if (!fn)
         return plan_fail(p, n, 1540, "unknown function '%.*s()'", SLICE_ARG(n->name));
     if ((int)n->count < fn->min_args || (fn->max_args >= 0 && (int)n->count > fn->max_args))
-        return plan_fail(p, n, 1541, "invalid number of arguments for function '%s()', expected "
-                         "number of arguments: minimum: %d, maximum: %d", fn->name, fn->min_args,
-                         fn->max_args < 0 ? 65536 : fn->max_args);
+        return plan_fail(p, n, 1541,
+                         "invalid number of arguments for function '%s()', expected "
+                         "number of arguments: minimum: %d, maximum: %d",
+                         fn->name, fn->min_args, fn->max_args < 0 ? 65536 : fn->max_args);
     struct expr *e = new_expr(p, EXPR_CALL, n->count);
     e->fn = fn;
     e->name = slice_str(fn->name);

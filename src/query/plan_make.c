@@ -121,8 +121,8 @@ static bool names_collection(struct planner *p, const struct ast *n)
 
 static enum errc plan_for(struct planner *p, const struct ast *n)
 {
-    static const char *const hints[] = { "indexHint", "forceIndexHint", "disableIndex", "useCache",
-                                         "maxProjections", "lookahead" };
+    static const char *const hints[] = { "indexHint", "forceIndexHint", "disableIndex",
+                                         "useCache",  "maxProjections", "lookahead" };
     const struct ast *pattern = n->kids[0], *source = n->kids[1];
     const struct collection *c;
     struct val options;
@@ -200,7 +200,8 @@ static enum errc plan_sort(struct planner *p, const struct ast *n)
         if (key->count > 1 && key->kids[1]) {
             TRY(plan_constant(p, key->kids[1], &direction));
             struct slice text = val_string(direction);
-            if (val_type(direction) == VAL_STRING && text.len == 4 && !strncasecmp(text.ptr, "DESC", 4))
+            if (val_type(direction) == VAL_STRING && text.len == 4 &&
+                !strncasecmp(text.ptr, "DESC", 4))
                 descending[i] = true;
             else if (val_type(direction) == VAL_BOOL)
                 descending[i] = !val_bool(direction);
@@ -287,9 +288,10 @@ static enum errc plan_return(struct planner *p, const struct ast *n)
 static enum errc write_options(struct planner *p, const struct ast *options, bool is_insert,
                                struct write_options *out)
 {
-    static const char *const known[] = { "keepNull", "mergeObjects", "ignoreRevs", "ignoreErrors",
-                                         "waitForSync", "overwrite", "overwriteMode", "exclusive",
-                                         "refillIndexCaches", "readOwnWrites" };
+    static const char *const known[] = { "keepNull",      "mergeObjects", "ignoreRevs",
+                                         "ignoreErrors",  "waitForSync",  "overwrite",
+                                         "overwriteMode", "exclusive",    "refillIndexCaches",
+                                         "readOwnWrites" };
     struct val o, v;
     enum errc rc = check_options(p, options, known, ARRAY_LEN(known), &o);
 
@@ -312,7 +314,8 @@ static enum errc write_options(struct planner *p, const struct ast *options, boo
     else if (slice_is(mode, "ignore"))
         out->overwrite = OVERWRITE_IGNORE;
     else if (mode.len && !slice_is(mode, "conflict"))
-        return plan_fail(p, options, 1575, "overwriteMode must be ignore, replace, update or "
+        return plan_fail(p, options, 1575,
+                         "overwriteMode must be ignore, replace, update or "
                          "conflict");
     return OK;
 }
@@ -427,7 +430,8 @@ static enum errc plan_operations(struct planner *p, const struct ast *query)
         else if (rc == OK)
             rc = plan_operation(p, query->kids[i]);
         if (rc == OK && p->plan->node_count > PLAN_NODES_MAX)
-            rc = plan_fail(p, query->kids[i], 1524, "the plan has more than %d nodes", PLAN_NODES_MAX);
+            rc = plan_fail(p, query->kids[i], 1524, "the plan has more than %d nodes",
+                           PLAN_NODES_MAX);
         if (rc == OK && p->plan->reg_count > PLAN_REGS_MAX)
             rc = plan_fail(p, query->kids[i], 1524, "the query has more than %d variables",
                            PLAN_REGS_MAX);

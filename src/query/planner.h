@@ -31,7 +31,7 @@ struct planner {
     struct node *last; /* of the pipeline that is being made */
     struct variable *variables;
     size_t variable_count, variable_cap;
-    size_t scope_start; /* first variable of the pipeline that is being made */
+    size_t scope_start;                /* first variable of the pipeline that is being made */
     uint32_t current_reg, element_reg; /* NO_REG outside */
     bool in_inline;                    /* inside [* ...]: nothing can be lifted out */
     uint64_t written[PLAN_COLLECTIONS_MAX];
@@ -76,6 +76,7 @@ void plan_choose_access(struct planner *p, struct node *scan);
 enum errc plan_vector(struct planner *p, const struct ast *query, size_t at, size_t *used,
                       bool *is_one);
 enum errc plan_filter(struct planner *p, const struct ast *condition);
-enum errc plan_limit_values(struct planner *p, const struct ast *n, int64_t *offset, int64_t *count);
+enum errc plan_limit_values(struct planner *p, const struct ast *n, int64_t *offset,
+                            int64_t *count);
 
 #endif

@@ -272,14 +272,15 @@ enum errc query_run(struct query *q, enum query_state *state, struct error *err)
         struct error own = { 0 };
         if (!q->started_us)
             q->started_us = env_mono_us(q->env->env);
-        q->exec.deadline_us = q->opt.max_runtime_ms ? q->started_us + q->opt.max_runtime_ms * 1000 : 0;
+        q->exec.deadline_us =
+            q->opt.max_runtime_ms ? q->started_us + q->opt.max_runtime_ms * 1000 : 0;
         enum errc rc = run_once(q, state, &own);
         if (rc == OK && *state == QUERY_DONE)
             finish(q);
         if (rc == OK)
             return OK;
-        bool may_retry = rc == ERR_CONFLICT && q->own_txn && !q->stats.calls &&
-                         own.http != 412 && ++q->tries < TRIES_MAX;
+        bool may_retry = rc == ERR_CONFLICT && q->own_txn && !q->stats.calls && own.http != 412 &&
+                         ++q->tries < TRIES_MAX;
         if (may_retry) {
             discard(q);
             rc = prepare(q, &own);

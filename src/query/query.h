@@ -33,8 +33,8 @@ struct query_options {
     uint64_t max_runtime_ms;  /* 0 = none; beyond: 1500 */
     bool full_count;          /* count as if the last LIMIT were not there */
     bool fail_on_warning;
-    size_t max_warnings;      /* 0 = 10 */
-    bool through_codec;       /* encode the plan and decode it before running (tests) */
+    size_t max_warnings;       /* 0 = 10 */
+    bool through_codec;        /* encode the plan and decode it before running (tests) */
     const atomic_bool *cancel; /* set: ends with 1500; may be NULL */
     void (*wake)(void *ctx);
     void *wake_ctx;
