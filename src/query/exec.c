@@ -13,7 +13,8 @@ enum errc exec_poll(struct exec *x, struct error *err)
         return fail_num(err, 1500, "query killed");
     if (x->deadline_us && env_mono_us(x->env.env) > x->deadline_us)
         return fail_num(err, 1500, "query killed: it ran longer than maxRuntime");
-    return arena_check(x->arena, err);
+    enum errc rc = arena_check(x->arena, err);
+    return rc == OK ? arena_check(x->scratch, err) : rc;
 }
 
 enum errc exec_keep(struct exec *x, const struct expr *e, struct val *row, struct val *out,
@@ -351,6 +352,17 @@ static enum errc subquery_next(struct op *op, struct batch **out, enum exec_stat
     }
     while (s->at < s->in->rows) {
         struct val *row = s->in->cells + s->at * op->x->plan->reg_count;
+        bool runs = true;
+        if (!s->is_running && op->n->expr) {
+            rc = exec_test(op->x, (struct expr *const *)&op->n->expr, 1, row, &runs, err);
+            if (rc != OK)
+                return rc;
+        }
+        if (!runs) {
+            row[op->n->reg] = val_null;
+            s->at++;
+            continue;
+        }
         if (!s->is_running) {
             op_reset(op->sub);
             first_op(op->sub)->outer = row;

@@ -59,7 +59,6 @@ struct exec {
     uint64_t deadline_us; /* monotonic; 0 = none */
     void (*call_done)(struct call_batch *b);
     void *query;                /* for call_done */
-    struct call_batch *running; /* a call that has not answered; NULL */
     struct op *ops;
     struct op *root;
 };

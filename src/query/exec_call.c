@@ -7,7 +7,8 @@
 
 struct call {
     struct batch *in;
-    size_t from, count; /* rows of the running calls */
+    size_t from, to;  /* rows of in that the running calls come from */
+    uint32_t *places; /* row of in of each call */
     struct call_batch *batch;
 };
 
@@ -33,16 +34,43 @@ static void call_reset(struct op *op)
     batch_free(op->state);
 }
 
-static enum errc start(struct op *op, struct call *s, const struct batch_call *call,
-                       struct error *err)
+static enum errc gather_row(struct op *op, struct call *s, struct call_batch *b, struct error *err)
+{
+    struct exec *x = op->x;
+    struct val *row = s->in->cells + s->to * x->plan->reg_count;
+    bool passes = true;
+    enum errc rc = OK;
+
+    if (op->n->expr)
+        rc = exec_test(x, (struct expr *const *)&op->n->expr, 1, row, &passes, err);
+    if (rc == OK && !passes)
+        row[op->n->reg] = val_null;
+    if (rc != OK || !passes)
+        return rc;
+    s->places[b->count] = (uint32_t)s->to;
+    for (uint32_t k = 0; rc == OK && k < op->n->expr_count && k < CALL_ARGS_MAX; k++)
+        rc = exec_keep(x, op->n->exprs[k], row, &b->rows[b->count].args[k], err);
+    b->count++;
+    return rc;
+}
+
+/* The next rows that need an answer; none may be left. */
+static enum errc gather(struct op *op, struct call *s, const struct batch_call *call,
+                        struct call_batch **out, struct error *err)
 {
     struct exec *x = op->x;
     struct call_batch *b = ARENA_NEW(x->arena, struct call_batch);
-    size_t left = s->in->rows - s->from;
+    size_t max = s->in->rows - s->from;
 
-    s->count = call->max_rows && call->max_rows < left ? call->max_rows : left;
-    b->rows = arena_zalloc(x->arena, s->count * sizeof *b->rows);
-    b->count = s->count;
+    if (call->max_rows && call->max_rows < max)
+        max = call->max_rows;
+    b->rows = arena_zalloc(x->arena, max * sizeof *b->rows);
+    s->places = arena_alloc(x->arena, max * sizeof *s->places);
+    for (s->to = s->from; s->to < s->in->rows && b->count < max; s->to++) {
+        enum errc rc = gather_row(op, s, b, err);
+        if (rc != OK)
+            return rc;
+    }
     b->cancel = x->cancel;
     b->done = x->call_done;
     b->owner = x->query;
@@ -50,22 +78,20 @@ static enum errc start(struct op *op, struct call *s, const struct batch_call *c
         uint64_t now = env_mono_us(x->env.env);
         b->deadline_ms = x->deadline_us > now ? (x->deadline_us - now) / 1000 + 1 : 1;
     }
-    for (size_t i = 0; i < s->count; i++) {
-        struct val *row = s->in->cells + (s->from + i) * x->plan->reg_count;
-        for (uint32_t k = 0; k < op->n->expr_count && k < CALL_ARGS_MAX; k++) {
-            enum errc rc = exec_keep(x, op->n->exprs[k], row, &b->rows[i].args[k], err);
-            if (rc != OK)
-                return rc;
-        }
-    }
-    x->stats->calls += s->count;
+    *out = b;
+    return OK;
+}
+
+static enum errc start(struct op *op, struct call *s, const struct batch_call *call,
+                       struct call_batch *b, struct error *err)
+{
+    struct exec *x = op->x;
+
+    x->stats->calls += b->count;
     s->batch = b;
-    x->running = b;
     enum errc rc = call->start(call, b, err);
-    if (rc != OK) {
-        x->running = NULL;
+    if (rc != OK)
         batch_free(s);
-    }
     return rc;
 }
 
@@ -75,9 +101,9 @@ static enum errc take(struct op *op, struct call *s, struct error *err)
     struct exec *x = op->x;
     enum errc rc = OK;
 
-    for (size_t i = 0; rc == OK && i < s->count; i++) {
+    for (size_t i = 0; rc == OK && i < s->batch->count; i++) {
         struct call_row *r = &s->batch->rows[i];
-        struct val *row = s->in->cells + (s->from + i) * x->plan->reg_count;
+        struct val *row = s->in->cells + s->places[i] * x->plan->reg_count;
         if (r->err.code != OK) {
             *err = r->err;
             rc = r->err.code;
@@ -87,7 +113,7 @@ static enum errc take(struct op *op, struct call *s, struct error *err)
         }
     }
     batch_free(s);
-    s->from += s->count;
+    s->from = s->to;
     return rc;
 }
 
@@ -123,9 +149,16 @@ static enum errc call_next(struct op *op, struct batch **out, enum exec_status *
             s->from = 0;
             continue;
         }
-        rc = start(op, s, call, err);
+        struct call_batch *b;
+        rc = gather(op, s, call, &b, err);
+        if (rc != OK)
+            return rc;
+        if (!b->count) {
+            s->from = s->to;
+            continue;
+        }
         *status = EXEC_WAIT;
-        return rc;
+        return start(op, s, call, b, err);
     }
 }
 

@@ -60,8 +60,8 @@ enum node_kind {
     NODE_VECTOR,          /* collection, index; exprs[0]: query vector; count -> reg, reg2: score */
     NODE_FILTER,          /* expr */
     NODE_CALC,            /* expr -> reg */
-    NODE_SUBQUERY,        /* sub -> reg: array of its rows */
-    NODE_CALL,            /* call, exprs: arguments -> reg */
+    NODE_SUBQUERY,        /* sub -> reg: array of its rows; null where the guard expr fails */
+    NODE_CALL,            /* call, exprs: arguments -> reg; null where the guard expr fails */
     NODE_SORT,            /* exprs, descending */
     NODE_LIMIT,           /* offset, count */
     NODE_COLLECT,         /* exprs: keys -> regs; aggregates; into */

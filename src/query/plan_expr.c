@@ -2,7 +2,11 @@
 /*
  * Expressions: names become registers, bind parameters constants. Subqueries
  * and calls that answer later are lifted out into nodes in front, so that an
- * expression never waits; they run for every row, whatever branch uses them.
+ * expression never waits.
+ *
+ * What stands in a branch of ?: or behind AND or OR keeps its meaning: the
+ * condition is computed first, into a register, and guards the lifted node,
+ * which gives null for the rows that do not come there.
  */
 #include "query/call.h"
 #include "query/fn.h"
@@ -338,6 +342,7 @@ static enum errc subquery_expr(struct planner *p, const struct ast *n, struct ex
     if (rc != OK)
         return rc;
     struct node *node = plan_node(p, NODE_SUBQUERY);
+    node->expr = p->guard;
     node->sub = inner;
     node->reg = plan_reg(p);
     *out = plan_reg_expr(p, node->reg);
@@ -366,6 +371,7 @@ static enum errc lift_call(struct planner *p, const struct ast *n, const struct 
     if (rc != OK)
         return rc;
     struct node *node = plan_node(p, NODE_CALL);
+    node->expr = p->guard;
     node->call = slice_str(call->name);
     node->exprs = args->kids;
     node->expr_count = args->count;
@@ -403,6 +409,91 @@ static enum errc call_expr(struct planner *p, const struct ast *n, struct expr *
     e->name = slice_str(fn->name);
     *out = e;
     return kids_into(p, n, e, n->count);
+}
+
+/* ---- branches ---- */
+
+static bool lifts(const struct planner *p, const struct ast *n)
+{
+    if (!n)
+        return false;
+    if (n->kind == AST_SUBQUERY || (n->kind == AST_CALL && find_call(p, n->name)))
+        return true;
+    for (uint32_t i = 0; i < n->count; i++)
+        if (lifts(p, n->kids[i]))
+            return true;
+    return false;
+}
+
+static struct expr *binary(struct planner *p, enum ast_op op, struct expr *a, struct expr *b)
+{
+    struct expr *e = new_expr(p, EXPR_BINARY, 2);
+
+    e->op = (uint8_t)op;
+    e->kids[0] = a;
+    e->kids[1] = b;
+    return e;
+}
+
+/* The condition's value in a register; not computed for rows that do not come here either. */
+static struct expr *in_register(struct planner *p, struct expr *condition)
+{
+    struct node *n = plan_node(p, NODE_CALC);
+
+    n->expr = p->guard ? binary(p, AST_OP_AND, p->guard, condition) : condition;
+    n->reg = plan_reg(p);
+    return plan_reg_expr(p, n->reg);
+}
+
+static enum errc branch(struct planner *p, const struct ast *n, struct expr *condition, bool wants,
+                        struct expr **out)
+{
+    struct expr *before = p->guard;
+
+    if (!n)
+        return OK;
+    if (!wants) {
+        struct expr *not = new_expr(p, EXPR_UNARY, 1);
+        not->op = AST_OP_NOT;
+        not->kids[0] = condition;
+        condition = not;
+    }
+    p->guard = before ? binary(p, AST_OP_AND, before, condition) : condition;
+    enum errc rc = plan_expr(p, n, out);
+    p->guard = before;
+    return rc;
+}
+
+static enum errc ternary_expr(struct planner *p, const struct ast *n, struct expr **out)
+{
+    struct expr *e = new_expr(p, EXPR_TERNARY, 3);
+    enum errc rc = plan_expr(p, n->kids[0], &e->kids[0]);
+
+    *out = e;
+    if (rc != OK || !(lifts(p, n->kids[1]) || lifts(p, n->kids[2]))) {
+        if (rc == OK && n->kids[1])
+            rc = plan_expr(p, n->kids[1], &e->kids[1]);
+        return rc == OK ? plan_expr(p, n->kids[2], &e->kids[2]) : rc;
+    }
+    e->kids[0] = in_register(p, e->kids[0]);
+    rc = branch(p, n->kids[1], e->kids[0], true, &e->kids[1]);
+    return rc == OK ? branch(p, n->kids[2], e->kids[0], false, &e->kids[2]) : rc;
+}
+
+static enum errc binary_expr(struct planner *p, const struct ast *n, struct expr **out)
+{
+    bool is_logic = n->op == AST_OP_AND || n->op == AST_OP_OR;
+
+    if (!is_logic || !lifts(p, n->kids[1]))
+        return plain(p, n, EXPR_BINARY, out);
+    struct expr *left, *right;
+    enum errc rc = plan_expr(p, n->kids[0], &left);
+    if (rc != OK)
+        return rc;
+    left = in_register(p, left);
+    rc = branch(p, n->kids[1], left, n->op == AST_OP_AND, &right);
+    *out = binary(p, (enum ast_op)n->op, left, rc == OK ? right : left);
+    return rc;
 }
 
 enum errc plan_expr(struct planner *p, const struct ast *n, struct expr **out)
@@ -444,11 +535,11 @@ enum errc plan_expr(struct planner *p, const struct ast *n, struct expr **out)
     case AST_UNARY:
         return plain(p, n, EXPR_UNARY, out);
     case AST_BINARY:
-        return plain(p, n, EXPR_BINARY, out);
+        return binary_expr(p, n, out);
     case AST_QUANTIFIED:
         return quantified_expr(p, n, out);
     case AST_TERNARY:
-        return plain(p, n, EXPR_TERNARY, out);
+        return ternary_expr(p, n, out);
     case AST_RANGE:
         return plain(p, n, EXPR_RANGE, out);
     case AST_ARRAY:

@@ -445,13 +445,16 @@ static enum errc plan_operations(struct planner *p, const struct ast *query)
 enum errc plan_subquery(struct planner *p, const struct ast *query, struct node **out)
 {
     struct node *outer = p->last;
+    struct expr *guard = p->guard;
     size_t scope = p->variable_count, scores = p->score_count, start = p->scope_start;
 
     p->last = NULL;
+    p->guard = NULL; /* the whole pipeline is behind it */
     p->scope_start = scope;
     enum errc rc = plan_operations(p, query);
     *out = p->last;
     p->last = outer;
+    p->guard = guard;
     p->variable_count = scope;
     p->score_count = scores;
     p->scope_start = start;

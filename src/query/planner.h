@@ -34,6 +34,7 @@ struct planner {
     size_t scope_start;                /* first variable of the pipeline that is being made */
     uint32_t current_reg, element_reg; /* NO_REG outside */
     bool in_inline;                    /* inside [* ...]: nothing can be lifted out */
+    struct expr *guard;                /* what is lifted out runs for rows where it holds; or NULL */
     uint64_t written[PLAN_COLLECTIONS_MAX];
     size_t written_count;
     struct known_score scores[8];
