@@ -51,8 +51,6 @@ static void variable(struct explain *e, const char *member, uint32_t reg)
     val_close(e->b);
 }
 
-static double rows_of(const struct explain *e, const struct node *n);
-
 /* A guess from the size of the collection, for people to compare plans by. */
 static double scan_rows(const struct explain *e, const struct node *n)
 {
@@ -68,10 +66,9 @@ static double scan_rows(const struct explain *e, const struct node *n)
     return n->kind == NODE_INDEX ? (double)count / 10 + 1 : (double)count;
 }
 
-static double rows_of(const struct explain *e, const struct node *n)
+/* Rows that leave the node when so many enter it. */
+static double rows_out(const struct explain *e, const struct node *n, double in)
 {
-    double in = n->input ? rows_of(e, n->input) : 1;
-
     switch ((enum node_kind)n->kind) {
     case NODE_ENUM_LIST:
         return in * 100;
@@ -89,11 +86,6 @@ static double rows_of(const struct explain *e, const struct node *n)
     default:
         return in;
     }
-}
-
-static double cost_of(const struct explain *e, const struct node *n)
-{
-    return rows_of(e, n) + (n->input ? cost_of(e, n->input) : 1);
 }
 
 static void put_collection(struct explain *e, const struct node *n)
@@ -127,9 +119,13 @@ static void put_collection(struct explain *e, const struct node *n)
     val_close(e->b);
 }
 
-static void put_nodes(struct explain *e, const struct node *last);
+struct estimate {
+    double rows, cost;
+};
 
-static void put_node(struct explain *e, const struct node *n)
+static struct estimate put_nodes(struct explain *e, const struct node *last);
+
+static void put_node(struct explain *e, const struct node *n, struct estimate so_far)
 {
     val_open_object(e->b);
     text(e, "type", slice_str(node_kind_name((enum node_kind)n->kind)));
@@ -140,9 +136,9 @@ static void put_node(struct explain *e, const struct node *n)
     val_close(e->b);
     number(e, "id", n->id);
     name(e, "estimatedCost");
-    val_put_double(e->b, cost_of(e, n));
+    val_put_double(e->b, so_far.cost);
     name(e, "estimatedNrItems");
-    val_put_double(e->b, rows_of(e, n));
+    val_put_double(e->b, so_far.rows);
     put_collection(e, n);
     variable(e, "outVariable", n->reg);
     if (n->kind == NODE_LIMIT) {
@@ -163,18 +159,27 @@ static void put_node(struct explain *e, const struct node *n)
     val_close(e->b);
 }
 
-static void put_inputs(struct explain *e, const struct node *n)
+/* First node first. */
+static struct estimate put_nodes(struct explain *e, const struct node *last)
 {
-    if (n->input)
-        put_inputs(e, n->input);
-    put_node(e, n);
-}
+    struct estimate so_far = { 1, 0 };
+    size_t count = 0, i;
 
-static void put_nodes(struct explain *e, const struct node *last)
-{
+    for (const struct node *n = last; n; n = n->input)
+        count++;
+    i = count;
+    const struct node **nodes = mem_alloc((count + 1) * sizeof(*nodes));
+    for (const struct node *n = last; n; n = n->input)
+        nodes[--i] = n;
     val_open_array(e->b);
-    put_inputs(e, last);
+    for (; i < count; i++) {
+        so_far.rows = rows_out(e, nodes[i], so_far.rows);
+        so_far.cost += so_far.rows;
+        put_node(e, nodes[i], so_far);
+    }
     val_close(e->b);
+    mem_free(nodes);
+    return so_far;
 }
 
 static void put_collections(struct explain *e, const struct node *n)
@@ -216,7 +221,7 @@ enum errc query_explain(struct query *q, struct arena *arena, struct val *out, s
 
     val_open_object(e.b);
     name(&e, "nodes");
-    put_nodes(&e, p->root);
+    struct estimate all = put_nodes(&e, p->root);
     name(&e, "rules");
     val_open_array(e.b);
     put_rules(&e, p->root);
@@ -235,9 +240,9 @@ enum errc query_explain(struct query *q, struct arena *arena, struct val *out, s
     }
     val_close(e.b);
     name(&e, "estimatedCost");
-    val_put_double(e.b, cost_of(&e, p->root));
+    val_put_double(e.b, all.cost);
     name(&e, "estimatedNrItems");
-    val_put_double(e.b, rows_of(&e, p->root));
+    val_put_double(e.b, all.rows);
     name(&e, "isModificationQuery");
     val_put_bool(e.b, p->is_write);
     val_close(e.b);

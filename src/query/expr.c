@@ -547,7 +547,7 @@ static enum errc eval_call(struct eval *c, const struct expr *e, struct val *out
     }
     enum errc rc = e->fn->eval(&call);
     *out = call.result;
-    return rc;
+    return rc == OK ? arena_check(c->arena, c->err) : rc;
 }
 
 static enum errc eval_ternary(struct eval *c, const struct expr *e, struct val *out)

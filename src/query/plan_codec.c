@@ -37,11 +37,22 @@ static struct val encode_exprs(struct out *o, struct expr **e, size_t count)
     return val_new_array(o->arena, items, count);
 }
 
-/* [kind, op, quantifier, reg, reg2, name, constant, [kids]] */
-static struct val encode_expr(struct out *o, const struct expr *e)
+static size_t count_exprs(const struct expr *e)
 {
-    if (!e)
-        return val_null;
+    size_t n = 1;
+
+    for (uint32_t i = 0; e && i < e->count; i++)
+        n += count_exprs(e->kids[i]);
+    return n;
+}
+
+/* [kind, op, quantifier, reg, reg2, name, constant, number of kids], then the kids. */
+static void add_expr(struct out *o, const struct expr *e, struct val *rows, size_t *at)
+{
+    if (!e) {
+        rows[(*at)++] = val_null;
+        return;
+    }
     struct val items[] = {
         num(o, e->kind),
         num(o, e->op),
@@ -50,9 +61,22 @@ static struct val encode_expr(struct out *o, const struct expr *e)
         reg(o, e->reg2),
         val_new_string(o->arena, e->name),
         e->val,
-        encode_exprs(o, e->kids, e->count),
+        num(o, e->count),
     };
-    return val_new_array(o->arena, items, ARRAY_LEN(items));
+    rows[(*at)++] = val_new_array(o->arena, items, ARRAY_LEN(items));
+    for (uint32_t i = 0; i < e->count; i++)
+        add_expr(o, e->kids[i], rows, at);
+}
+
+/* Flat, because expressions nest deeper than values may. */
+static struct val encode_expr(struct out *o, const struct expr *e)
+{
+    if (!e)
+        return val_null;
+    struct val *rows = arena_alloc(o->arena, count_exprs(e) * sizeof *rows);
+    size_t count = 0;
+    add_expr(o, e, rows, &count);
+    return val_new_array(o->arena, rows, count);
 }
 
 static struct val encode_write(struct out *o, const struct write_options *w)
@@ -195,6 +219,7 @@ static uint32_t get_reg(struct in *in, struct val v)
 }
 
 static struct expr *decode_expr(struct in *in, struct val v);
+static struct expr *take_expr(struct in *in, struct val rows, size_t *at);
 
 static struct expr **decode_exprs(struct in *in, struct val v, uint32_t *count)
 {
@@ -259,12 +284,29 @@ static bool op_is_right(const struct expr *e)
     return false;
 }
 
-static struct expr *decode_expr(struct in *in, struct val v)
+static void take_kids(struct in *in, struct expr *e, int64_t count, struct val rows, size_t *at)
 {
+    if ((size_t)count > val_count(rows) - *at) {
+        in->is_bad = true;
+        return;
+    }
+    e->count = (uint32_t)count;
+    e->kids = arena_zalloc(in->arena, ((size_t)count + 1) * sizeof(*e->kids));
+    for (uint32_t i = 0; i < e->count && !in->is_bad; i++)
+        e->kids[i] = take_expr(in, rows, at);
+}
+
+static struct expr *take_expr(struct in *in, struct val rows, size_t *at)
+{
+    if (*at >= val_count(rows) || in->depth >= LIMIT_AQL_NESTING) {
+        in->is_bad = true;
+        return NULL;
+    }
+    struct val v = val_at(rows, (*at)++);
     if (val_is_null(v))
         return NULL;
     struct expr *e = ARENA_NEW(in->arena, struct expr);
-    if (val_count(v) != 8 || in->depth == LIMIT_AQL_NESTING) {
+    if (val_count(v) != 8) {
         in->is_bad = true;
         return NULL;
     }
@@ -277,12 +319,24 @@ static struct expr *decode_expr(struct in *in, struct val v)
     e->name = val_string(val_at(v, 5));
     e->hash = val_name_hash(e->name);
     e->val = val_at(v, 6);
-    e->kids = decode_exprs(in, val_at(v, 7), &e->count);
+    take_kids(in, e, get_num(in, val_at(v, 7), 0, UINT32_MAX), rows, at);
     if (e->kind == EXPR_CALL)
         e->fn = fn_find(e->name);
     if (in->is_bad || !kids_are_right(e) || !op_is_right(e))
         in->is_bad = true;
     in->depth--;
+    return e;
+}
+
+static struct expr *decode_expr(struct in *in, struct val v)
+{
+    size_t at = 0;
+
+    if (val_is_null(v))
+        return NULL;
+    struct expr *e = take_expr(in, v, &at);
+    if (at != val_count(v))
+        in->is_bad = true;
     return e;
 }
 

@@ -159,7 +159,7 @@ static enum errc prepare(struct query *q, struct error *err)
     enum errc rc = OK;
 
     q->arena = arena_new(q->opt.memory_limit);
-    q->scratch = arena_new(0);
+    q->scratch = arena_new(q->opt.memory_limit);
     TRY(begin(q, err));
     TRY(make_plan(q, err));
     start_exec(q);
