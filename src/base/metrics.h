@@ -25,7 +25,7 @@ struct metric {
     const char *help;
     const char *labels; /* "code=\"200\"" or NULL; rows of one name share help and kind */
     enum metric_kind kind;
-    _Atomic int64_t value;                      /* counter, gauge; sum in microunits of a histogram */
+    _Atomic int64_t value; /* counter, gauge; sum in microunits of a histogram */
     _Atomic uint64_t buckets[METRIC_BUCKETS + 1]; /* seconds: 1e-4 * 2^i, then +Inf */
     _Atomic bool is_registered;
     struct metric *next; /* the registry's */

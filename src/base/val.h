@@ -28,9 +28,10 @@ extern const struct val val_null, val_true, val_false, val_zero, val_empty_strin
 
 /* Reading. Wrong types read as false, 0, "", no elements: check the type where it matters. */
 enum val_type val_type(struct val v);
-const char *val_type_name(enum val_type type); /* "null" "bool" "number" "string" "array" "object" */
-size_t val_size(struct val v);                 /* encoded bytes */
-struct slice val_bytes(struct val v);          /* the encoding itself */
+const char *val_type_name(
+    enum val_type type);              /* "null" "bool" "number" "string" "array" "object" */
+size_t val_size(struct val v);        /* encoded bytes */
+struct slice val_bytes(struct val v); /* the encoding itself */
 bool val_is_null(struct val v);
 bool val_bool(struct val v);
 bool val_is_int(struct val v);   /* a number held as int64 */
@@ -40,8 +41,9 @@ struct slice val_string(struct val v);
 bool val_truth(struct val v); /* AQL: null, false, 0 and "" are false, all else true */
 
 /* Arrays and objects. */
-size_t val_count(struct val v);             /* elements or members */
-struct val val_at(struct val v, size_t i);  /* element, or value of the i-th member in stored order */
+size_t val_count(struct val v); /* elements or members */
+struct val val_at(struct val v,
+                  size_t i); /* element, or value of the i-th member in stored order */
 struct slice val_name_at(struct val object, size_t i); /* member name, stored order */
 
 /* val_null when absent or not an object. Lookup by name: constant time for small objects. */
@@ -84,8 +86,8 @@ void val_put_null(struct val_builder *b);
 void val_put_bool(struct val_builder *b, bool is_true);
 void val_put_int(struct val_builder *b, int64_t i);
 void val_put_double(struct val_builder *b, double d); /* NaN and infinities become null, -0 is 0 */
-void val_put_string(struct val_builder *b, struct slice text); /* must be UTF-8 */
-void val_put(struct val_builder *b, struct val v);             /* a copy */
+void val_put_string(struct val_builder *b, struct slice text);            /* must be UTF-8 */
+void val_put(struct val_builder *b, struct val v);                        /* a copy */
 void val_put_floats(struct val_builder *b, const float *f, size_t count); /* packed array */
 void val_open_array(struct val_builder *b);
 void val_open_object(struct val_builder *b);

@@ -87,7 +87,7 @@ static void print_done(struct asked *a)
 static int run(struct cli *c, int argc, char **argv)
 {
     static const char *const names[] = { "question", "top_k", "model", "collection", "stream" };
-    const char *top_k = cli_option(&argc, argv, "--top-k");
+    struct val top_k = cli_number_option(c, &argc, argv, "--top-k");
     const char *model = cli_option(&argc, argv, "--model");
     const char *collection = cli_option(&argc, argv, "--collection");
     struct asked a = { .c = c };
@@ -95,9 +95,7 @@ static int run(struct cli *c, int argc, char **argv)
     cli_no_options(argc, argv);
     if (argc != 1)
         return cli_misuse("usage: themis ask 'QUESTION'");
-    struct val values[] = { cli_text(c, argv[0]),
-                            top_k ? val_new_int(c->arena, atoll(top_k)) : VAL_NONE,
-                            model ? cli_text(c, model) : VAL_NONE,
+    struct val values[] = { cli_text(c, argv[0]), top_k, model ? cli_text(c, model) : VAL_NONE,
                             collection ? cli_text(c, collection) : VAL_NONE, val_true };
     if (!cli_events(c, "/v1/ask", cli_object(c, names, values, ARRAY_LEN(names)), on_event, &a))
         return EXIT_FAILED;

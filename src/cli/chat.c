@@ -37,13 +37,12 @@ static bool on_event(void *ctx, struct val e)
     return true;
 }
 
-static bool turn(struct conversation *k, const char *model, const char *max_tokens)
+static bool turn(struct conversation *k, const char *model, struct val max_tokens)
 {
     static const char *const names[] = { "model", "messages", "stream", "max_tokens" };
     struct cli *c = k->c;
     struct val values[] = { model ? cli_text(c, model) : VAL_NONE,
-                            val_new_array(c->arena, k->messages, k->count), val_true,
-                            max_tokens ? val_new_int(c->arena, atoll(max_tokens)) : VAL_NONE };
+                            val_new_array(c->arena, k->messages, k->count), val_true, max_tokens };
 
     buf_clear(&k->answer);
     if (!cli_events(c, "/v1/chat/completions", cli_object(c, names, values, ARRAY_LEN(names)),
@@ -61,7 +60,7 @@ static int run(struct cli *c, int argc, char **argv)
 {
     const char *model = cli_option(&argc, argv, "--model");
     const char *system = cli_option(&argc, argv, "--system");
-    const char *max_tokens = cli_option(&argc, argv, "--max-tokens");
+    struct val max_tokens = cli_number_option(c, &argc, argv, "--max-tokens");
     struct conversation k = { .c = c };
     char line[16 * KIB];
     bool is_ok = true;

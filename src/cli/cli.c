@@ -71,6 +71,20 @@ bool cli_flag(int *argc, char **argv, const char *name)
     return false;
 }
 
+struct val cli_number_option(struct cli *c, int *argc, char **argv, const char *name)
+{
+    const char *text = cli_option(argc, argv, name);
+    char *end;
+
+    if (!text)
+        return VAL_NONE;
+    errno = 0;
+    long long n = strtoll(text, &end, 10);
+    if (!*text || *end || errno || n < 1)
+        exit(cli_misuse("%s takes a whole number from 1 (got '%s')", name, text));
+    return val_new_int(c->arena, n);
+}
+
 void cli_no_options(int argc, char **argv)
 {
     for (int i = 0; i < argc && strcmp(argv[i], "--"); i++)

@@ -41,6 +41,8 @@ const char *cli_option(int *argc, char **argv, const char *name);
 bool cli_flag(int *argc, char **argv, const char *name);
 /* Ends the program with 2 if an option is left. */
 void cli_no_options(int argc, char **argv);
+/* The option's value as a number of at least 1, or VAL_NONE; ends the program with 2. */
+struct val cli_number_option(struct cli *c, int *argc, char **argv, const char *name);
 int cli_misuse(const char *fmt, ...) PRINTF_LIKE(1, 2);
 int cli_fail(const char *fmt, ...) PRINTF_LIKE(1, 2);
 

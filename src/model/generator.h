@@ -17,10 +17,10 @@
 #include <stdatomic.h>
 
 struct gen_sampling {
-    double temperature; /* 0 = greedy */
-    double top_p;       /* 1 = off */
-    double min_p;       /* 0 = off */
-    int top_k;          /* 0 = off */
+    double temperature;       /* 0 = greedy */
+    double top_p;             /* 1 = off */
+    double min_p;             /* 0 = off */
+    int top_k;                /* 0 = off */
     double repeat_penalty;    /* 1 = off */
     double presence_penalty;  /* 0 = off */
     double frequency_penalty; /* 0 = off */
@@ -35,14 +35,14 @@ const char *gen_finish_name(enum gen_finish f); /* "stop" "length" "cancelled" "
 
 /* One event; borrowed for the call. The last one has is_last set. */
 struct gen_event {
-    struct slice text;  /* whole UTF-8 characters; may be empty */
+    struct slice text; /* whole UTF-8 characters; may be empty */
     bool is_last;
-    enum gen_finish finish;   /* when is_last */
-    const struct error *err;  /* when finish is GEN_FAILED */
+    enum gen_finish finish;  /* when is_last */
+    const struct error *err; /* when finish is GEN_FAILED */
     uint32_t prompt_tokens;
-    uint32_t cached_tokens;   /* of the prompt, not computed again */
+    uint32_t cached_tokens;     /* of the prompt, not computed again */
     uint32_t completion_tokens; /* so far */
-    uint64_t queue_us;        /* waited for a place */
+    uint64_t queue_us;          /* waited for a place */
     uint64_t prefill_us;
     uint64_t decode_us;
 };
@@ -59,14 +59,14 @@ struct gen_request {
     const int32_t *tokens; /* ready token ids, when token_count > 0 */
     size_t token_count;
     struct gen_sampling sampling;
-    uint32_t max_tokens;        /* 0 = setting default_max_tokens, capped by the context */
-    const struct slice *stops;  /* texts that end the answer; they are not part of it */
+    uint32_t max_tokens;       /* 0 = setting default_max_tokens, capped by the context */
+    const struct slice *stops; /* texts that end the answer; they are not part of it */
     size_t stop_count;
-    struct slice domain;        /* placement hints for the cluster */
+    struct slice domain; /* placement hints for the cluster */
     struct slice adapter;
-    uint64_t deadline_ms;       /* from now; 0 = setting request_timeout_ms */
-    struct slice tenant;        /* salts shared prefixes */
-    const atomic_bool *cancel;  /* may be NULL */
+    uint64_t deadline_ms;      /* from now; 0 = setting request_timeout_ms */
+    struct slice tenant;       /* salts shared prefixes */
+    const atomic_bool *cancel; /* may be NULL */
     void (*on_event)(void *ctx, const struct gen_event *e);
     void *ctx;
 };
@@ -103,9 +103,9 @@ struct model_info {
     uint32_t dimension;      /* of embeddings */
     uint64_t parameters;
     uint64_t file_bytes;
-    uint64_t created_s;      /* loaded at, seconds since 1970 */
-    bool is_ready;           /* it has produced a token or a vector */
-    char description[128];   /* "SmolLM2 135M Instruct, Q4_1" */
+    uint64_t created_s;    /* loaded at, seconds since 1970 */
+    bool is_ready;         /* it has produced a token or a vector */
+    char description[128]; /* "SmolLM2 135M Instruct, Q4_1" */
 };
 
 struct generator {

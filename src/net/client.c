@@ -118,7 +118,8 @@ static enum errc parse_url(struct http_client *c, const char *url, struct error 
         colon = memchr(host, ':', (size_t)(end - host));
         c->host = mem_strndup(slice_of(host, (size_t)((colon ? colon : end) - host)));
     }
-    c->port = colon ? mem_strndup(slice_of(colon + 1, (size_t)(end - colon - 1))) : mem_strdup("80");
+    c->port =
+        colon ? mem_strndup(slice_of(colon + 1, (size_t)(end - colon - 1))) : mem_strdup("80");
     if (!*c->host || !*c->port || (*end && strcmp(end, "/")))
         return fail(err, ERR_INVALID, "the URL must be http://HOST:PORT (got '%s')", url);
     return OK;
@@ -132,7 +133,8 @@ static char *make_authorization(const struct http_client_options *opt)
     buf_init(&pair, 0);
     buf_init(&line, 0);
     if (opt->user || opt->password) {
-        buf_printf(&pair, "%s:%s", opt->user ? opt->user : "root", opt->password ? opt->password : "");
+        buf_printf(&pair, "%s:%s", opt->user ? opt->user : "root",
+                   opt->password ? opt->password : "");
         buf_add_str(&line, "Basic ");
         base64_encode(buf_slice(&pair), false, &line);
     } else if (opt->api_key) {
@@ -213,7 +215,8 @@ static enum errc wait_for(struct http_client *c, short events, uint64_t ms, shor
         *got = p.revents;
     if (n > 0)
         return OK;
-    return fail(err, ERR_TIMEOUT, "%s did not answer within %llu ms", c->url, (unsigned long long)ms);
+    return fail(err, ERR_TIMEOUT, "%s did not answer within %llu ms", c->url,
+                (unsigned long long)ms);
 }
 
 static enum errc connect_to(struct http_client *c, const struct addrinfo *a, struct error *err)
@@ -256,7 +259,8 @@ static enum errc connect_any(struct http_client *c, struct error *err)
 /* ---- a call ---- */
 
 /* A server that answers while we send has refused: the rest is not wanted. */
-static enum errc send_all(struct http_client *c, struct slice bytes, bool has_more, struct error *err)
+static enum errc send_all(struct http_client *c, struct slice bytes, bool has_more,
+                          struct error *err)
 {
     while (bytes.len && !c->is_early) {
         ssize_t n = send(c->fd, bytes.ptr, bytes.len, MSG_NOSIGNAL | (has_more ? MSG_MORE : 0));
@@ -332,7 +336,10 @@ static enum errc receive(struct http_client *c, struct error *err)
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             continue;
         if (n <= 0) {
-            if (n == 0 && llhttp_finish(&c->parser) == HPE_OK && c->is_complete)
+            if (n == 0)
+                llhttp_finish(&c->parser); /* may be the end of the body */
+            disconnect(c);
+            if (c->is_complete)
                 break;
             return fail(err, ERR_IO, "%s closed the connection before its answer was complete",
                         c->url);
@@ -445,8 +452,8 @@ static bool sse_line(struct sse_reader *r, bool (*on_event)(void *, struct slice
     return goes_on;
 }
 
-bool sse_reader_add(struct sse_reader *r, struct slice bytes, bool (*on_event)(void *, struct slice),
-                    void *ctx)
+bool sse_reader_add(struct sse_reader *r, struct slice bytes,
+                    bool (*on_event)(void *, struct slice), void *ctx)
 {
     while (bytes.len) {
         const char *end = memchr(bytes.ptr, '\n', bytes.len);

@@ -16,16 +16,16 @@
 struct http_client;
 
 struct http_client_options {
-    const char *url;      /* http://host:port */
-    const char *user;     /* Basic, when password or user is given */
+    const char *url;  /* http://host:port */
+    const char *user; /* Basic, when password or user is given */
     const char *password;
-    const char *api_key;  /* Authorization: Bearer */
-    uint64_t connect_ms;  /* 0 = 5,000 */
-    uint64_t read_ms;     /* longest silence; 0 = 600,000 */
+    const char *api_key; /* Authorization: Bearer */
+    uint64_t connect_ms; /* 0 = 5,000 */
+    uint64_t read_ms;    /* longest silence; 0 = 600,000 */
 };
 
-MUST_CHECK enum errc http_client_new(struct http_client **out, const struct http_client_options *opt,
-                                     struct error *err);
+MUST_CHECK enum errc http_client_new(struct http_client **out,
+                                     const struct http_client_options *opt, struct error *err);
 void http_client_free(struct http_client *c);
 
 struct http_reply {
@@ -63,7 +63,7 @@ struct sse_reader {
 };
 void sse_reader_init(struct sse_reader *r);
 void sse_reader_release(struct sse_reader *r);
-bool sse_reader_add(struct sse_reader *r, struct slice bytes, bool (*on_event)(void *, struct slice),
-                    void *ctx);
+bool sse_reader_add(struct sse_reader *r, struct slice bytes,
+                    bool (*on_event)(void *, struct slice), void *ctx);
 
 #endif

@@ -30,8 +30,8 @@ enum {
     OUT_KEEP = 64 * KIB,     /* memory kept for the next reply */
     SENT_PER_TURN = 2 * MIB, /* then others get their turn */
     READS_PER_TURN = 8,
-    DISCARD_MAX = 4 * MIB,   /* unread body that is worth a kept connection */
-    LINGER_MS = 2000,        /* silence of a client that was told to go */
+    DISCARD_MAX = 4 * MIB, /* unread body that is worth a kept connection */
+    LINGER_MS = 2000,      /* silence of a client that was told to go */
     LINGER_ALL_MS = 15000,
 };
 
@@ -668,7 +668,8 @@ void conn_close(struct conn *c)
     if (c->link.next)
         conn_link(c->link.next)->prev = c->link.prev;
     c->filter->close(c);
-    uv_close((uv_handle_t *)&c->poll, on_closed); /* leaves epoll at once, before the number is free */
+    uv_close((uv_handle_t *)&c->poll,
+             on_closed); /* leaves epoll at once, before the number is free */
     close(c->fd);
     server_conn_closed(c->server);
 }

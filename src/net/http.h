@@ -44,18 +44,18 @@ struct http_handler {
 };
 
 struct http_limits {
-    size_t header_bytes;  /* 431 above */
-    size_t body_bytes;    /* hard maximum of a buffered body: 413 above */
-    size_t connections;   /* accept pauses above */
-    uint64_t header_ms;   /* 408, then closed */
-    uint64_t body_ms;     /* longest pause in a body, or of a client that does not read */
-    uint64_t idle_ms;     /* keep-alive */
-    size_t pipeline;      /* requests read ahead on one connection; reading pauses above */
+    size_t header_bytes; /* 431 above */
+    size_t body_bytes;   /* hard maximum of a buffered body: 413 above */
+    size_t connections;  /* accept pauses above */
+    uint64_t header_ms;  /* 408, then closed */
+    uint64_t body_ms;    /* longest pause in a body, or of a client that does not read */
+    uint64_t idle_ms;    /* keep-alive */
+    size_t pipeline;     /* requests read ahead on one connection; reading pauses above */
 };
 
 struct http_server_options {
-    const char *host;   /* numeric address or name */
-    uint16_t port;      /* 0 = any; see http_server_port */
+    const char *host; /* numeric address or name */
+    uint16_t port;    /* 0 = any; see http_server_port */
     struct http_limits limits;
     struct http_handler handler;
     const char *server_name; /* Server: header, "themis/0.1.0" */

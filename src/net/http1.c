@@ -152,8 +152,9 @@ static int read_method(struct http1 *h, uint8_t method)
     static const struct {
         const char *name;
         enum http_method method;
-    } rows[] = { { "GET", METHOD_GET },     { "HEAD", METHOD_HEAD },     { "POST", METHOD_POST },
-                 { "PUT", METHOD_PUT },     { "PATCH", METHOD_PATCH },   { "DELETE", METHOD_DELETE },
+    } rows[] = { { "GET", METHOD_GET },        { "HEAD", METHOD_HEAD },
+                 { "POST", METHOD_POST },      { "PUT", METHOD_PUT },
+                 { "PATCH", METHOD_PATCH },    { "DELETE", METHOD_DELETE },
                  { "OPTIONS", METHOD_OPTIONS } };
     const char *name = llhttp_method_name((llhttp_method_t)method);
 

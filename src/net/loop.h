@@ -47,12 +47,13 @@ void loop_timer_free(struct loop_timer *t);
 uint64_t loop_now_ms(const struct loop *loop); /* monotonic, cached per turn */
 
 /* Signals: loop thread only, until loop_free. */
-MUST_CHECK enum errc loop_on_signal(struct loop *loop, int signum, void (*fn)(void *ctx, int signum),
-                                    void *ctx, struct error *err);
+MUST_CHECK enum errc loop_on_signal(struct loop *loop, int signum,
+                                    void (*fn)(void *ctx, int signum), void *ctx,
+                                    struct error *err);
 
 /* ---- for the files of net ---- */
 
-void *loop_uv(struct loop *loop);                   /* the library's loop */
+void *loop_uv(struct loop *loop); /* the library's loop */
 bool loop_is_running(const struct loop *loop);
 bool loop_is_running_here(const struct loop *loop); /* stricter than loop_is_here */
 void loop_flush(struct loop *loop);                 /* runs the turn-end tasks now */

@@ -5,14 +5,19 @@
 #include "net/conn.h"
 #include <errno.h>
 #include <netdb.h>
-#include <stdlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <uv.h>
 
-enum { SWEEP_MS = 100, BACKLOG = 1024, READ_BUFFER = 128 * KIB, ACCEPT_PAUSE_MS = 100,
-       ACCEPTS_PER_TURN = 64 };
+enum {
+    SWEEP_MS = 100,
+    BACKLOG = 1024,
+    READ_BUFFER = 128 * KIB,
+    ACCEPT_PAUSE_MS = 100,
+    ACCEPTS_PER_TURN = 64
+};
 
 struct http_server {
     struct loop *loop;
@@ -179,7 +184,8 @@ enum errc http_server_new(struct http_server **out, struct loop *loop,
     s->loop = loop;
     s->opt = *opt;
     s->opt.host = s->host = mem_strdup(opt->host);
-    s->opt.server_name = s->server_name = mem_strdup(opt->server_name ? opt->server_name : "themis");
+    s->opt.server_name = s->server_name =
+        mem_strdup(opt->server_name ? opt->server_name : "themis");
     s->fd = -1;
     if (!s->opt.limits.pipeline)
         s->opt.limits.pipeline = 1;

@@ -32,7 +32,8 @@ bool url_decode(struct slice in, bool is_form, struct buf *out)
 
 void url_encode(struct slice in, struct buf *out)
 {
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~";
+    static const char plain[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~";
 
     for (size_t i = 0; i < in.len; i++) {
         if (in.ptr[i] && strchr(plain, in.ptr[i]))

@@ -232,12 +232,15 @@ static void fail_ask(struct request *r, struct ask *k, const struct error *err)
     request_done(r);
 }
 
+/* Holds a reference: a worker that text has woken may finish as soon as it sees is_due. */
 static void wake_ask(void *ctx)
 {
     struct ask *k = ctx;
+    struct request *r = k->r;
 
     atomic_store(&k->is_due, true);
-    request_wake(k->r);
+    request_wake(r);
+    request_unref(r);
 }
 
 /* Woken by text or by the operation: only the latter means a step. */
@@ -246,12 +249,16 @@ static void step_ask(struct request *r)
     struct ask *k = r->state;
     struct error err = { 0 };
     struct rag_answer answer;
-    enum rag_state state;
+    enum rag_state state = RAG_WAIT;
+    enum errc rc = OK;
 
-    if (!atomic_exchange(&k->is_due, false)) {
-        flush_events(k);
-        request_park(r, step_ask);
-    } else if (rag_ask_step(k->ask, &state, &answer, &err) != OK) {
+    if (atomic_exchange(&k->is_due, false)) {
+        request_ref(r); /* of wake_ask */
+        rc = rag_ask_step(k->ask, &state, &answer, &err);
+        if (rc != OK || state == RAG_DONE)
+            request_unref(r);
+    }
+    if (rc != OK) {
         fail_ask(r, k, &err);
     } else if (state == RAG_DONE) {
         finish_ask(r, k, &answer);

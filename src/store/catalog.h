@@ -32,17 +32,17 @@ struct index_def {
     uint64_t object_id; /* prefix of its keys */
     struct slice name;
     enum index_kind kind;
-    const char *type;   /* as asked for: "persistent", "hash", "primary", "edge", "vector" */
+    const char *type; /* as asked for: "persistent", "hash", "primary", "edge", "vector" */
     const struct field_path *fields;
     size_t field_count;
     const struct field_path *stored; /* storedValues */
     size_t stored_count;
     bool is_unique, is_sparse, deduplicate;
-    bool is_ready;           /* false while it is being built */
+    bool is_ready;             /* false while it is being built */
     enum vector_metric metric; /* INDEX_VECTOR */
     uint32_t dimension;
     struct slice collator_version; /* of the sort keys in it */
-    struct val def;          /* the definition, for answers */
+    struct val def;                /* the definition, for answers */
 };
 
 struct collection {

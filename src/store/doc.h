@@ -15,8 +15,8 @@ enum overwrite_mode { OVERWRITE_CONFLICT, OVERWRITE_IGNORE, OVERWRITE_REPLACE, O
 
 struct doc_options {
     enum overwrite_mode overwrite; /* insert */
-    bool drop_nulls;     /* keepNull=false: update removes members that become null */
-    bool replace_objects; /* mergeObjects=false: update replaces nested objects whole */
+    bool drop_nulls;               /* keepNull=false: update removes members that become null */
+    bool replace_objects;          /* mergeObjects=false: update replaces nested objects whole */
     bool check_rev;      /* ignoreRevs=false: a _rev in the document must match (1200, 412) */
     struct slice if_rev; /* If-Match; empty = none */
 };
@@ -24,10 +24,10 @@ struct doc_options {
 /* What a write did. Values live in the arena given. */
 struct doc_change {
     struct slice key, id, rev;
-    struct slice old_rev;     /* empty for a new document */
-    struct val old_doc;       /* val_null for a new document */
-    struct val new_doc;       /* val_null after remove */
-    bool is_ignored;          /* OVERWRITE_IGNORE met an existing document */
+    struct slice old_rev; /* empty for a new document */
+    struct val old_doc;   /* val_null for a new document */
+    struct val new_doc;   /* val_null after remove */
+    bool is_ignored;      /* OVERWRITE_IGNORE met an existing document */
 };
 
 /* Missing: ERR_NOT_FOUND, errorNum 1202, "document 'c/k' not found". */

@@ -66,10 +66,10 @@ MUST_CHECK enum errc kv_get(struct kv *kv, const struct kv_snapshot *snapshot, e
                             struct error *err);
 
 struct kv_scan {
-    struct slice from;  /* included */
-    struct slice to;    /* not included; empty = end of the family */
-    bool is_reverse;    /* starts at the last key before to */
-    bool is_large;      /* larger than the cache: read ahead, do not fill the cache */
+    struct slice from; /* included */
+    struct slice to;   /* not included; empty = end of the family */
+    bool is_reverse;   /* starts at the last key before to */
+    bool is_large;     /* larger than the cache: read ahead, do not fill the cache */
 };
 /* Borrows nothing of scan after return. Positioned on the first key. */
 MUST_CHECK enum errc kv_iter_new(struct kv_iter **out, struct kv *kv,

@@ -14,7 +14,7 @@ struct store;
 struct txn;
 
 struct store_options {
-    const char *path;  /* NULL = in memory, gone at close */
+    const char *path; /* NULL = in memory, gone at close */
     const struct settings *settings;
     const struct env *env; /* NULL = env_system() */
     const char *locale;    /* collation of new databases; NULL = "und" */
@@ -63,9 +63,9 @@ struct collection_options {
     struct slice name;
     enum collection_type type;
     bool wait_for_sync;
-    bool allow_user_keys;      /* default true: set it */
-    struct val key_options;    /* ArangoDB's keyOptions or null */
-    struct val extra;          /* kept and shown: numberOfShards, replicationFactor, ... */
+    bool allow_user_keys;   /* default true: set it */
+    struct val key_options; /* ArangoDB's keyOptions or null */
+    struct val extra;       /* kept and shown: numberOfShards, replicationFactor, ... */
 };
 MUST_CHECK enum errc store_create_collection(struct store *s, uint64_t db_id,
                                              const struct collection_options *opt, uint64_t *id,

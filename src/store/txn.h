@@ -20,8 +20,8 @@ enum isolation {
 struct txn_options {
     enum isolation isolation;
     bool is_read_only;
-    bool no_sync;          /* answer after the log write; durable within 100 ms */
-    uint64_t max_bytes;    /* of writes; 0 = 512 MiB; more is ERR_LIMIT */
+    bool no_sync;       /* answer after the log write; durable within 100 ms */
+    uint64_t max_bytes; /* of writes; 0 = 512 MiB; more is ERR_LIMIT */
 };
 
 /* Returned to the caller, who must txn_end() it. */

@@ -69,8 +69,9 @@ static void a_client_that_leaves_behind_a_full_pipeline_cancels_all(void **state
 
 static void a_client_may_leave_in_any_phase_of_its_request(void **state)
 {
-    static const char text[] = "POST /upload HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
-                               "3\r\nabc\r\n0\r\n\r\n" GET("/order?3") GET("/stream?2000") GET("/hold");
+    static const char text[] =
+        "POST /upload HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+        "3\r\nabc\r\n0\r\n\r\n" GET("/order?3") GET("/stream?2000") GET("/hold");
     struct fixture *f = fixture_new(default_limits());
 
     (void)state;
@@ -275,7 +276,8 @@ static void a_paused_body_stops_the_client(void **state)
     put(fd, GET("/order?1") "POST /upload HTTP/1.1\r\nHost: h\r\nContent-Length: 50000000\r\n\r\n");
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     for (ssize_t n; sent < 50000000; sent += (size_t)n)
-        if ((n = send(fd, block, sizeof block < 50000000 - sent ? sizeof block : 50000000 - sent, 0)) <= 0)
+        if ((n = send(fd, block, sizeof block < 50000000 - sent ? sizeof block : 50000000 - sent,
+                      0)) <= 0)
             break;
     assert_true(sent < 20000000);
     assert_true(atomic_load(&f->streamed) < 1000000);

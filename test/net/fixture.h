@@ -331,8 +331,8 @@ static inline void count_in_loop(struct loop_task *task)
 {
     struct fixture *f = CONTAINER_OF(task, struct fixture, task);
 
-    atomic_store(&f->active, http_server_active(f->server) +
-                                 1000 * http_server_connections(f->server));
+    atomic_store(&f->active,
+                 http_server_active(f->server) + 1000 * http_server_connections(f->server));
     atomic_store(&f->drained, 1);
 }
 

@@ -90,11 +90,13 @@ static int feed(struct talk *t, const char *bytes, size_t len)
     return 0;
 }
 
-static const char two[] = "POST /a/b?c=d HTTP/1.1\r\nHost: h\r\nX-Tag: one  \r\nTransfer-Encoding: chunked\r\n"
-                          "\r\n3\r\nabc\r\n5;x=y\r\ndefgh\r\n0\r\nTrailer: t\r\n\r\n"
-                          "PUT /second HTTP/1.1\r\nhost:h\r\ncontent-length:4\r\nx-tag: two\r\n\r\nwxyz"
-                          "GET /third HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
-static const char two_log[] = "[4 /a/b ?c=d tag=one]abcdefgh;[8 /second ? tag=two]wxyz;[1 /third ? tag=];";
+static const char two[] =
+    "POST /a/b?c=d HTTP/1.1\r\nHost: h\r\nX-Tag: one  \r\nTransfer-Encoding: chunked\r\n"
+    "\r\n3\r\nabc\r\n5;x=y\r\ndefgh\r\n0\r\nTrailer: t\r\n\r\n"
+    "PUT /second HTTP/1.1\r\nhost:h\r\ncontent-length:4\r\nx-tag: two\r\n\r\nwxyz"
+    "GET /third HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+static const char two_log[] =
+    "[4 /a/b ?c=d tag=one]abcdefgh;[8 /second ? tag=two]wxyz;[1 /third ? tag=];";
 
 static void requests_may_be_split_at_every_byte(void **state)
 {
@@ -162,7 +164,7 @@ static void what_is_not_http_is_refused(void **state)
     } rows[] = {
         { 400, "hello world\r\n\r\n" },
         { 400, "\x16\x03\x01\x02\x01\x01" },
-        { 400, "GET / HTTP/1.1\r\n\r\n" },                                    /* no Host */
+        { 400, "GET / HTTP/1.1\r\n\r\n" }, /* no Host */
         { 400, "GET / HTTP/1.1\r\nHost:\r\n\r\n" },
         { 400, "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n" },
         { 400, "GET http://h/ HTTP/1.1\r\nHost: h\r\n\r\n" },
@@ -170,8 +172,10 @@ static void what_is_not_http_is_refused(void **state)
         { 400, "GET / HTTP/1.1\r\nHost: h\r\nX : y\r\n\r\n" },
         { 400, "GET / HTTP/1.1\r\nHost: h\r\n folded\r\n\r\n" },
         { 400, "GET / HTTP/1.1\nHost: h\n\n" },
-        { 400, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n" },
-        { 400, "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n" },
+        { 400,
+          "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n" },
+        { 400,
+          "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n" },
         { 400, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n" },
         { 400, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1, 1\r\n\r\n" },
         { 400, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: -1\r\n\r\n" },
@@ -226,7 +230,8 @@ static void headers_have_limits(void **state)
 
 static void headers_of_one_name_are_joined(void **state)
 {
-    static const char text[] = "GET / HTTP/1.1\r\nX-Tag: a\r\nHost: h\r\nY: 1\r\nx-tag: b\r\nX-TAG:\r\nY: 2\r\n\r\n";
+    static const char text[] =
+        "GET / HTTP/1.1\r\nX-Tag: a\r\nHost: h\r\nY: 1\r\nx-tag: b\r\nX-TAG:\r\nY: 2\r\n\r\n";
     struct talk t;
 
     (void)state;
@@ -242,9 +247,10 @@ static void headers_of_one_name_are_joined(void **state)
 
 static void offers_to_upgrade_are_ignored(void **state)
 {
-    static const char text[] = "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade, HTTP2-Settings\r\n"
-                               "Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n"
-                               "GET /next HTTP/1.1\r\nHost: h\r\n\r\n";
+    static const char text[] =
+        "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade, HTTP2-Settings\r\n"
+        "Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n"
+        "GET /next HTTP/1.1\r\nHost: h\r\n\r\n";
     struct talk t;
 
     (void)state;
@@ -262,7 +268,8 @@ static void after_an_error_nothing_more_is_taken(void **state)
     (void)state;
     talk_init(&t);
     assert_int_equal(feed(&t, "\x01\x02", 2), 400);
-    struct protocol_error e = t.p->ops->feed(t.p, slice_str("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), &used);
+    struct protocol_error e =
+        t.p->ops->feed(t.p, slice_str("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), &used);
     assert_int_equal(e.status, 0);
     assert_int_equal(used, 0);
     assert_int_equal(t.complete, 0);
@@ -337,7 +344,9 @@ static void large_pieces_are_not_copied(void **state)
 
 static void headers_that_would_split_a_reply_are_left_out(void **state)
 {
-    struct http_header bad[] = { { "X-A", "b\r\nSet-Cookie: c" }, { "X-B", "fine" }, { "X:C", "d" } };
+    struct http_header bad[] = { { "X-A", "b\r\nSet-Cookie: c" },
+                                 { "X-B", "fine" },
+                                 { "X:C", "d" } };
     struct talk t;
     struct buf out, big;
 

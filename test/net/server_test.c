@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The server over real sockets. */
-#include "fixture.h"
 #include "base/metrics.h"
+#include "fixture.h"
 #include <fcntl.h>
 #include <sys/resource.h>
 
@@ -132,11 +132,15 @@ static void bodies_arrive_by_length_and_in_chunks(void **state)
     struct buf in;
 
     (void)state;
-    talk(f, "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 6\r\nConnection: close\r\n\r\nabcdef", &in);
+    talk(f,
+         "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 6\r\nConnection: close\r\n\r\nabcdef",
+         &in);
     assert_has(&in, "\r\n\r\nabcdef");
     buf_release(&in);
-    talk(f, "POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
-            "3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n", &in);
+    talk(f,
+         "POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+         "3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n",
+         &in);
     assert_has(&in, "Content-Length: 6\r\n");
     assert_has(&in, "\r\n\r\nabcdef");
     buf_release(&in);
@@ -155,7 +159,8 @@ static void the_client_is_told_to_continue(void **state)
     (void)state;
     buf_init(&in, 0);
     /* Behind another request: only when its turn has come. */
-    put(fd, GET("/order?1") "POST /echo HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
+    put(fd, GET("/order?1") "POST /echo HTTP/1.1\r\nHost: h\r\nExpect: "
+                            "100-continue\r\nContent-Length: 3\r\n\r\n");
     assert_true(get_until(fd, &in, "100 Continue\r\n\r\n", 1));
     assert_true(strstr(buf_cstr(&in), "<1>") < strstr(buf_cstr(&in), "100 Continue"));
     assert_int_equal(count_of(&in, "HTTP/1.1 200"), 1);
@@ -163,7 +168,8 @@ static void the_client_is_told_to_continue(void **state)
     assert_true(get_until(fd, &in, "\r\n\r\nabc", 1));
     assert_int_equal(count_of(&in, "100 Continue"), 1);
     /* Not when the body is sent at once, nor when the answer is final; then the connection ends. */
-    put(fd, "POST /teapot HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
+    put(fd,
+        "POST /teapot HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
     get_all(fd, &in);
     assert_int_equal(count_of(&in, "100 Continue"), 1);
     assert_has(&in, "HTTP/1.1 418");
@@ -208,7 +214,9 @@ static void a_bad_body_is_refused_and_its_handler_hears_of_it(void **state)
     assert_has(&in, "HTTP/1.1 400 ");
     assert_int_equal(atomic_load(&f->cancels), 1);
     buf_release(&in);
-    talk(f, "POST /upload HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\nzz\r\n", &in);
+    talk(f,
+         "POST /upload HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\nzz\r\n",
+         &in);
     assert_has(&in, "HTTP/1.1 400 ");
     wait_until(&f->cancels, 2);
     buf_release(&in);
@@ -249,7 +257,10 @@ static void bodies_over_the_limit_get_413(void **state)
     talk(f, "POST /echo?5 HTTP/1.1\r\nHost: h\r\nContent-Length: 6\r\n\r\nabcdef", &in);
     assert_has(&in, "limit of 5 bytes");
     buf_release(&in);
-    talk(f, "POST /echo?5 HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nabcdef\r\n0\r\n\r\n", &in);
+    talk(f,
+         "POST /echo?5 HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: "
+         "chunked\r\n\r\n6\r\nabcdef\r\n0\r\n\r\n",
+         &in);
     assert_has(&in, "HTTP/1.1 413 ");
     buf_release(&in);
     /* A client that sends everything before it reads still gets the answer. */

@@ -291,9 +291,12 @@ static void print_stats(const struct query *q, struct buf *out)
         const char *name;
         uint64_t value;
     } rows[] = {
-        { "writesExecuted", s->writes_executed }, { "writesIgnored", s->writes_ignored },
-        { "scannedFull", s->scanned_full },       { "scannedIndex", s->scanned_index },
-        { "filtered", s->filtered },              { "fullCount", s->full_count },
+        { "writesExecuted", s->writes_executed },
+        { "writesIgnored", s->writes_ignored },
+        { "scannedFull", s->scanned_full },
+        { "scannedIndex", s->scanned_index },
+        { "filtered", s->filtered },
+        { "fullCount", s->full_count },
         { "calls", s->calls },
     };
 
