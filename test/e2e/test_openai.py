@@ -105,7 +105,7 @@ def test_embeddings(client, real):
                         json={"model": "embed", "input": texts[0], "encoding_format": "base64"}).json()
     text = raw["data"][0]["embedding"]
     assert isinstance(text, str)
-    assert struct.unpack("<384f", base64.b64decode(text)) == pytest.approx(cat, abs=1e-6)
+    assert struct.unpack("<384f", base64.b64decode(text)) == pytest.approx(cat, abs=1e-3)  # alone in its batch
 
 
 def test_unknown_model(client):
