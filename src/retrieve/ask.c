@@ -134,6 +134,21 @@ static void publish_hits(struct rag_ask *a)
         a->opt.on_sources(a->opt.ctx, hits, a->hit_count);
 }
 
+/* Copies of a text, say one licence under two names, would only take the place of others. */
+static void drop_copies(struct rag_ask *a)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < a->hit_count; i++) {
+        bool is_copy = false;
+        for (size_t j = 0; j < kept && !is_copy; j++)
+            is_copy = slice_eq(a->hits[i].hit.text, a->hits[j].hit.text);
+        if (!is_copy)
+            a->hits[kept++] = a->hits[i];
+    }
+    a->hit_count = kept;
+}
+
 /* Finds and ranks hits. *is_relevant: some are over the threshold; those below it stand last. */
 static enum errc search(struct rag_ask *a, bool *is_relevant, struct error *err)
 {
@@ -150,6 +165,7 @@ static enum errc search(struct rag_ask *a, bool *is_relevant, struct error *err)
     TRY(corpus_search(&a->corpus, a->vector, a->dimension, candidates, a->arena, &a->hits,
                       &a->hit_count, err));
     best = rank_hits(a->opt.question, a->hits, a->hit_count, a->arena);
+    drop_copies(a);
     if (a->hit_count > top_k)
         a->hit_count = top_k;
     *is_relevant = best >= min_score;

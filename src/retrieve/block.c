@@ -108,7 +108,7 @@ static bool is_row(struct slice s, bool is_markdown)
     return false;
 }
 
-/* "- ", "* ", "+ ", a bullet, "12. ", "3) ", "(a) ", "b) ". *is_first: may interrupt a paragraph. */
+/* "- ", "* ", "+ ", a bullet, "12. ", "3) ", "(a) ". *is_first: may interrupt a paragraph. */
 static bool is_item(struct slice s, bool *is_first)
 {
     size_t i = 0;

@@ -75,8 +75,10 @@ static void fill_citation(const struct citer *c, size_t from, size_t to, double 
                           struct rag_citation *out)
 {
     const struct passage *first = &c->passages.items[from], *last = &c->passages.items[to];
-    const struct rag_source_hit *hit = &c->hits[first->hit].hit;
+    const struct rag_source_hit *hit;
 
+    assert(first && last && to < c->passages.count);
+    hit = &c->hits[first->hit].hit;
     out->source = (uint32_t)first->hit + 1;
     out->from = hit->from + first->at.from;
     out->to = hit->from + last->at.to;

@@ -10,7 +10,7 @@
 #include "store/index.h"
 #include <stdlib.h>
 
-enum { HITS_MAX = 3, PASSAGES_MAX = 48, KEEP_MAX = 2 };
+enum { HITS_MAX = 3, PASSAGES_MAX = 32, KEEP_MAX = 2 };
 
 static const double word_weight = 0.15;
 

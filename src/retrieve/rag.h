@@ -6,6 +6,8 @@
  * Every operation is a small state machine that never blocks a worker on a
  * model: x_start begins it; whenever it has to wait it returns, and wake is
  * called once from any thread when x_step should be called again on a worker.
+ * After RAG_WAIT the object belongs to the next step: touch it no more. Never
+ * free it while it waits: set *cancel and step until it ends (ERR_GONE).
  *
  * Collections (per database): `documents` {_key, path, title, digest, bytes,
  * chunks, imported} and `chunks` {_key "docprefix:n", doc, n, title, path,
@@ -52,14 +54,14 @@ struct rag_import_options {
     uint64_t db_id;
     struct slice documents; /* collection names; empty = "documents", "chunks" */
     struct slice chunks;
-    struct slice model;     /* embedding model; empty = default */
+    struct slice model; /* embedding model; empty = default */
 };
 
 struct rag_import_result {
-    uint32_t documents;  /* written */
-    uint32_t unchanged;  /* same digest as stored */
+    uint32_t documents; /* written */
+    uint32_t unchanged; /* same digest as stored */
     uint32_t chunks;
-    uint32_t truncated;  /* chunks longer than the model's window */
+    uint32_t truncated; /* chunks longer than the model's window */
     uint32_t tokens;
 };
 
@@ -80,17 +82,17 @@ MUST_CHECK enum errc rag_forget(const struct rag_env *env, const struct rag_impo
 /* ---- ask and search ---- */
 
 struct rag_source_hit {
-    struct slice key;   /* of the chunk */
+    struct slice key; /* of the chunk */
     struct slice title, path, text;
-    uint64_t from, to;  /* bytes of the chunk in the document */
+    uint64_t from, to; /* bytes of the chunk in the document */
     float score;
 };
 
 struct rag_citation {
-    uint32_t source;           /* number of the hit, from 1 */
+    uint32_t source;                 /* number of the hit, from 1 */
     uint64_t answer_from, answer_to; /* bytes of the sentence in the answer */
-    uint64_t from, to;         /* bytes of the supporting span in the document */
-    struct slice quote;        /* the span */
+    uint64_t from, to;               /* bytes of the supporting span in the document */
+    struct slice quote;              /* the span */
     float score;
 };
 
@@ -112,8 +114,8 @@ struct rag_ask_options {
 };
 
 struct rag_answer {
-    struct slice text;       /* "" with search_only */
-    bool is_answered;        /* false: not in the documents (below the threshold or said so) */
+    struct slice text; /* "" with search_only */
+    bool is_answered;  /* false: not in the documents (below the threshold or said so) */
     const struct rag_source_hit *hits;
     size_t hit_count;
     const struct rag_citation *citations;
@@ -135,6 +137,7 @@ void rag_ask_free(struct rag_ask *a);
 /* ---- INFER and EMBED for AQL ---- */
 
 /* Fills *infer and *embed; they borrow the generator. */
-void rag_calls_init(struct batch_call *infer, struct batch_call *embed, struct generator *generator);
+void rag_calls_init(struct batch_call *infer, struct batch_call *embed,
+                    struct generator *generator);
 
 #endif

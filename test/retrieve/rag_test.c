@@ -144,6 +144,24 @@ static void an_empty_document_has_no_chunks(void **state)
     assert_int_equal(r.documents, 0);
 }
 
+static void copies_of_a_text_are_one_hit(void **state)
+{
+    struct sim *s = *state;
+    struct rag_import_result r;
+    struct error err;
+    struct asking a;
+    struct rag_ask_options opt = question("the cat");
+
+    assert_int_equal(import_text(&s->f, "a.md", "The cat is grey.", &r, &err), OK);
+    assert_int_equal(import_text(&s->f, "b.md", "The cat is grey.", &r, &err), OK);
+    assert_int_equal(import_text(&s->f, "c.md", "The cat is black.", &r, &err), OK);
+    assert_int_equal(fixture_count(&s->f, "chunks"), 3);
+    opt.search_only = true;
+    assert_int_equal(ask_run(&s->f, &a, opt), OK);
+    assert_int_equal(a.answer.hit_count, 2);
+    rag_ask_free(a.ask);
+}
+
 static void broken_sources_are_named(void **state)
 {
     struct sim *s = *state;
@@ -293,7 +311,7 @@ static void *import_in_parallel(void *arg)
 {
     struct sim *s = arg;
     static atomic_int number;
-    char text[200], own[32];
+    char text[200], shared[200], own[32];
     int me = atomic_fetch_add(&number, 1);
 
     snprintf(own, sizeof own, "own-%d.md", me);
@@ -304,7 +322,9 @@ static void *import_in_parallel(void *arg)
         struct error err;
 
         snprintf(text, sizeof text, "# T\n\nThread %d writes round %d.\n\n# U\n\nMore.\n", me, i);
-        sources[0].text = sources[1].text = slice_str(text);
+        snprintf(shared, sizeof shared, "# S\n\nThread %d shares round %d.\n", me, i);
+        sources[0].text = slice_str(shared);
+        sources[1].text = slice_str(text);
         if (import_run(&s->f, sources, 2, &r, &err) != OK) {
             print_error("%s\n", err.text);
             return "failed";
@@ -584,6 +604,7 @@ int main(void)
         WITH_SIM(a_changed_document_replaces_its_chunks),
         WITH_SIM(a_forgotten_document_is_gone),
         WITH_SIM(an_empty_document_has_no_chunks),
+        WITH_SIM(copies_of_a_text_are_one_hit),
         WITH_SIM(broken_sources_are_named),
         WITH_SIM(another_model_is_refused_with_a_reason),
         WITH_SIM(questions_find_their_document_among_the_samples),
