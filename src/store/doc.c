@@ -250,9 +250,13 @@ static enum errc insert(const struct write *w, struct val doc, struct error *err
     struct doc_make m = {
         .collection = w->collection, .doc = doc, .opt = w->opt, .arena = w->arena
     };
+    struct val given;
     TRY(check_object(doc, err));
-    TRY(key_choose(w->txn, w->collection, doc, w->arena, &m.key, err));
-    rc = row_find(w->txn, w->collection, m.key, w->arena, &old, err);
+    bool is_given = val_find(doc, slice_str("_key"), &given);
+    do { /* a key of ours never meets one that a user chose */
+        TRY(key_choose(w->txn, w->collection, doc, w->arena, &m.key, err));
+        rc = row_find(w->txn, w->collection, m.key, w->arena, &old, err);
+    } while (rc == OK && !is_given);
     if (rc == OK)
         return insert_over(w, &old, doc, err);
     if (rc != ERR_NOT_FOUND)
