@@ -52,7 +52,7 @@ def end_to_end():
         yield entry("e2e." + file.stem[len("test_"):],
                     [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", file],
                     {"WORKING_DIRECTORY": ROOT, "TIMEOUT": E2E_TIMEOUT_S, "RUN_SERIAL": "TRUE",
-                     "ENVIRONMENT": environment, "LABELS": "e2e"})
+                     "ENVIRONMENT": environment})
 
 
 print("# SPDX-License-Identifier: Apache-2.0")

@@ -91,7 +91,10 @@ start_node() {
 import_docs() {
     local state stamp=$data.imported paths=("$docs")
     # The README of the samples holds the questions with their answers.
-    [ "$docs" != samples ] || paths=(samples/*/)
+    if [ "$docs" = samples ]; then
+        paths=(samples/*/)
+        paths=("${paths[@]%/}")
+    fi
     state=$(find "${paths[@]}" -type f -print0 | sort -z | xargs -0 -r sha256sum | sha256sum)
     state="$state $(sha256sum < "$embed.pin")"
     if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$state" ]; then
