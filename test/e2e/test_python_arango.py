@@ -92,6 +92,17 @@ def test_documents(people):
     assert {name: stored[name] for name in values} == values
 
 
+def test_generated_keys_meet_no_chosen_ones(db):
+    """Both are numbers; with overwrite_mode a meeting would lose a document."""
+    numbers = db.create_collection("numbers")
+    numbers.insert_many([{"_key": str(i)} for i in range(3000)])
+    made = numbers.insert_many([{"made": True}] * 20, overwrite_mode="replace")
+    assert not {document["_key"] for document in made} & {str(i) for i in range(3000)}
+    assert numbers.insert({"made": True})["_key"]
+    assert numbers.count() == 3021
+    assert db.delete_collection("numbers")
+
+
 def test_update_and_revisions(people):
     first = people.get("p1")
     changed = people.update({"_key": "p1", "age": 99}, return_new=True, return_old=True)
