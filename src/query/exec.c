@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The pipeline and its simple operators. */
 #include "query/exec.h"
+#include "query/cast.h"
 #include <stdlib.h>
 
 enum { CELLS_MAX = 1 << 20 };
@@ -173,11 +174,46 @@ static const struct op_kind op_singleton = { singleton_next, NULL, sizeof(struct
 
 struct enum_list {
     struct val list, *row;
-    size_t at, count;
+    uint64_t at, count;
+    int64_t from, step; /* a range is counted, not built; step 0: no range */
 };
+
+static enum errc range_open(struct op *op, struct enum_list *s, struct error *err)
+{
+    struct exec *x = op->x;
+    struct arena_mark mark = arena_mark(x->scratch);
+    int64_t bound[2] = { 0 };
+    struct val v;
+    enum errc rc = OK;
+
+    for (int i = 0; rc == OK && i < 2; i++) {
+        rc = expr_eval(op->n->expr->kids[i], s->row, x->scratch, &x->env, &v, err);
+        if (rc == OK)
+            bound[i] = val_int(cast_number(x->scratch, v));
+    }
+    arena_rewind(x->scratch, mark);
+    s->at = 0;
+    s->from = bound[0];
+    s->step = bound[0] <= bound[1] ? 1 : -1;
+    s->count = s->step > 0 ? (uint64_t)bound[1] - (uint64_t)bound[0]
+                           : (uint64_t)bound[0] - (uint64_t)bound[1];
+    s->count += s->count < UINT64_MAX;
+    return rc;
+}
+
+static struct val list_value(struct op *op, struct enum_list *s)
+{
+    uint64_t at = s->at++;
+
+    if (!s->step)
+        return val_at(s->list, at);
+    return val_new_int(op->x->arena, (int64_t)((uint64_t)s->from + at * (uint64_t)s->step));
+}
 
 static enum errc list_open(struct op *op, struct enum_list *s, struct error *err)
 {
+    if (op->n->expr->kind == EXPR_RANGE)
+        return range_open(op, s, err);
     enum errc rc = exec_keep(op->x, op->n->expr, s->row, &s->list, err);
 
     if (rc != OK)
@@ -202,7 +238,7 @@ static enum errc list_next(struct op *op, struct batch **out, enum exec_status *
     *out = &op->out;
     while (!out_is_full(op)) {
         if (s->row && s->at < s->count) {
-            op_push(op, s->row)[op->n->reg] = val_at(s->list, s->at++);
+            op_push(op, s->row)[op->n->reg] = list_value(op, s);
             continue;
         }
         s->row = NULL;
@@ -285,6 +321,7 @@ static const struct op_kind op_return = { pass_next, NULL, 0 };
 
 struct limit {
     uint64_t seen;
+    bool has_asked;
 };
 
 static enum errc limit_next(struct op *op, struct batch **out, enum exec_status *status,
@@ -298,10 +335,13 @@ static enum errc limit_next(struct op *op, struct batch **out, enum exec_status 
     op->out.rows = 0;
     *out = &op->out;
     while (!out_is_full(op)) {
-        if (s->seen >= to && !op->n->counts_full) {
+        /* LIMIT 0 keeps no row, but the writes under it are made. */
+        bool may_stop = s->has_asked || !op->x->plan->is_write;
+        if (s->seen >= to && !op->n->counts_full && may_stop) {
             *status = EXEC_DONE;
             break;
         }
+        s->has_asked = true;
         enum errc rc = op_input_row(op, &row, status, err);
         if (rc != OK)
             return rc;
@@ -336,6 +376,12 @@ static struct op *first_op(struct op *op)
     return op;
 }
 
+void op_start_sub(struct op *op, struct val *row)
+{
+    op_reset(op->sub);
+    first_op(op->sub)->outer = row;
+}
+
 static enum errc subquery_next(struct op *op, struct batch **out, enum exec_status *status,
                                struct error *err)
 {
@@ -364,8 +410,7 @@ static enum errc subquery_next(struct op *op, struct batch **out, enum exec_stat
             continue;
         }
         if (!s->is_running) {
-            op_reset(op->sub);
-            first_op(op->sub)->outer = row;
+            op_start_sub(op, row);
             s->rows = (struct row_list){ 0 };
             s->is_running = true;
         }
@@ -421,11 +466,10 @@ static const struct op_kind *kind_of(const struct node *n)
     case NODE_UPDATE:
     case NODE_REPLACE:
     case NODE_REMOVE:
+    case NODE_UPSERT:
         return &op_write;
     case NODE_RETURN:
         return &op_return;
-    case NODE_UPSERT:
-        break;
     }
     BUG("no operator for node kind %d", n->kind);
 }

@@ -58,7 +58,7 @@ struct exec {
     const atomic_bool *cancel;
     uint64_t deadline_us; /* monotonic; 0 = none */
     void (*call_done)(struct call_batch *b);
-    void *query;                /* for call_done */
+    void *query; /* for call_done */
     struct op *ops;
     struct op *root;
 };
@@ -82,7 +82,8 @@ MUST_CHECK enum errc op_next(struct op *op, struct batch **out, enum exec_status
 /* The next input row; valid until the call after it. */
 MUST_CHECK enum errc op_input_row(struct op *op, struct val **row, enum exec_status *status,
                                   struct error *err);
-void op_reset(struct op *op); /* the pipeline up to its first operator */
+void op_reset(struct op *op);                      /* the pipeline up to its first operator */
+void op_start_sub(struct op *op, struct val *row); /* op->sub begins again, for this row */
 /* A new row of op->out, a copy of row. */
 struct val *op_push(struct op *op, const struct val *row);
 /* Cancelled, too late, over memory? */

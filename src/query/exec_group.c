@@ -4,6 +4,8 @@
 #include "query/exec.h"
 #include <stdlib.h>
 
+enum { SORT_CUT_FROM = 64 };
+
 /* ---- SORT ---- */
 
 struct sorted_row {
@@ -13,8 +15,9 @@ struct sorted_row {
 
 struct sort {
     struct sorted_row *rows;
-    size_t count, cap, at;
+    size_t count, cap, at, seen;
     bool is_sorted;
+    bool is_full; /* the first limit rows are sorted: nothing behind the last can come through */
 };
 
 static int compare_rows(const void *a, const void *b, void *arg)
@@ -42,6 +45,47 @@ static void sort_reserve(struct op *op, struct sort *s)
     s->cap = cap;
 }
 
+static void sort_rows(struct op *op, struct sort *s)
+{
+    if (s->count)
+        qsort_r(s->rows, s->count, sizeof *s->rows, compare_rows, op);
+}
+
+/* Under a LIMIT little more than twice its rows are kept. */
+static void sort_cut(struct op *op, struct sort *s)
+{
+    if (op->n->limit < 0 || s->count < SORT_CUT_FROM || s->count / 2 < (size_t)op->n->limit)
+        return;
+    sort_rows(op, s);
+    s->count = (size_t)op->n->limit;
+    s->is_full = true;
+}
+
+static enum errc sort_add(struct op *op, struct sort *s, struct val *row, struct error *err)
+{
+    struct exec *x = op->x;
+    struct arena_mark mark = arena_mark(x->arena);
+    struct sorted_row one = { .row = row, .order = s->seen++ };
+
+    if (!op->n->limit)
+        return OK;
+    one.keys = arena_alloc(x->arena, (op->n->expr_count + 1) * sizeof *one.keys);
+    for (uint32_t i = 0; i < op->n->expr_count; i++) {
+        enum errc rc = exec_keep(x, op->n->exprs[i], row, &one.keys[i], err);
+        if (rc != OK)
+            return rc;
+    }
+    if (s->is_full && compare_rows(&one, &s->rows[op->n->limit - 1], op) > 0) {
+        arena_rewind(x->arena, mark);
+        return OK;
+    }
+    sort_reserve(op, s);
+    one.row = exec_copy_row(x, row);
+    s->rows[s->count++] = one;
+    sort_cut(op, s);
+    return OK;
+}
+
 static enum errc sort_fill(struct op *op, struct sort *s, enum exec_status *status,
                            struct error *err)
 {
@@ -51,18 +95,8 @@ static enum errc sort_fill(struct op *op, struct sort *s, enum exec_status *stat
         enum errc rc = op_input_row(op, &row, status, err);
         if (rc != OK || *status != EXEC_ROWS)
             return rc;
-        sort_reserve(op, s);
-        struct sorted_row *to = &s->rows[s->count];
-        to->order = s->count;
-        to->row = exec_copy_row(op->x, row);
-        to->keys = arena_alloc(op->x->arena, (op->n->expr_count + 1) * sizeof *to->keys);
-        for (uint32_t i = 0; i < op->n->expr_count; i++) {
-            rc = exec_keep(op->x, op->n->exprs[i], to->row, &to->keys[i], err);
-            if (rc != OK)
-                return rc;
-        }
-        s->count++;
-        if (s->count % 256 == 0)
+        rc = sort_add(op, s, row, err);
+        if (rc == OK && s->seen % 256 == 0)
             rc = exec_poll(op->x, err);
         if (rc != OK)
             return rc;
@@ -78,8 +112,7 @@ static enum errc sort_next(struct op *op, struct batch **out, enum exec_status *
         enum errc rc = sort_fill(op, s, status, err);
         if (rc != OK || *status == EXEC_WAIT)
             return rc;
-        if (s->count)
-            qsort_r(s->rows, s->count, sizeof *s->rows, compare_rows, op);
+        sort_rows(op, s);
         s->is_sorted = true;
     }
     op->out.rows = 0;

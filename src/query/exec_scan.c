@@ -5,15 +5,16 @@
  */
 #include "query/exec.h"
 
-enum { POLL_ROWS = 256 };
+enum { POLL_ROWS = 256, PROJECT_FROM_BYTES = 256 };
 
 /* A source of documents for one input row. */
 struct scan {
     struct val *row; /* input row; NULL = take the next one */
     struct doc_iter *docs;
     struct index_iter *keys;
-    struct val list; /* NODE_PRIMARY */
+    struct val *list; /* values that are looked up one after the other */
     size_t at, count;
+    struct index_range range;
     struct vector_hit *hits;
     unsigned since_poll;
 };
@@ -34,6 +35,25 @@ static enum errc gone(const struct node *n, struct error *err)
                     (unsigned long long)n->collection);
 }
 
+/* A large document of which little is used is not copied whole. */
+static struct val keep_doc(struct exec *x, const struct node *n, struct val doc)
+{
+    struct slice names[PROJECTION_MAX];
+    struct val values[PROJECTION_MAX];
+    size_t count = 0;
+
+    if (n->projects && !n->projection_count)
+        return val_null;
+    if (!n->projects || val_size(doc) < PROJECT_FROM_BYTES)
+        return val_copy(x->arena, doc);
+    for (uint32_t i = 0; i < n->projection_count; i++) {
+        const struct attribute *a = &n->projection[i];
+        if (val_find_hashed(doc, a->name, a->hash, &values[count]))
+            names[count++] = a->name;
+    }
+    return val_new_object(x->arena, names, values, count);
+}
+
 /* Tests doc with the row's registers; a survivor becomes a row of out. */
 static enum errc offer(struct op *op, struct scan *s, struct val doc, struct error *err)
 {
@@ -43,7 +63,7 @@ static enum errc offer(struct op *op, struct scan *s, struct val doc, struct err
     row[op->n->reg] = doc;
     enum errc rc = exec_test(op->x, op->n->filters, op->n->filter_count, row, &passes, err);
     if (rc == OK && passes)
-        row[op->n->reg] = val_copy(op->x->arena, doc);
+        row[op->n->reg] = keep_doc(op->x, op->n, doc);
     if (rc == OK && !passes) {
         op->out.rows--;
         op->x->stats->filtered++;
@@ -147,35 +167,99 @@ static enum errc all_next(struct op *op, struct batch **out, enum exec_status *s
 
 const struct op_kind op_enum_collection = { all_next, scan_close, sizeof(struct scan) };
 
+/* ---- lookups ---- */
+
+/* Different values only: the hash table holds places + 1. */
+static size_t unique_values(struct arena *arena, struct val *items, size_t count)
+{
+    size_t slots = 16, kept = 0;
+
+    while (slots < count * 2)
+        slots *= 2;
+    uint32_t *table = arena_zalloc(arena, slots * sizeof *table);
+    for (size_t i = 0; i < count; i++) {
+        size_t at = val_hash(items[i]) & (slots - 1);
+        while (table[at] && !val_equal(items[table[at] - 1], items[i]))
+            at = (at + 1) & (slots - 1);
+        if (table[at])
+            continue;
+        items[kept++] = items[i];
+        table[at] = (uint32_t)kept;
+    }
+    return kept;
+}
+
+/* The values of the array that the expression gives; of no array none, or itself. */
+static enum errc list_values(struct op *op, struct scan *s, const struct expr *e, bool takes_one,
+                             struct error *err)
+{
+    struct val list;
+    enum errc rc = exec_keep(op->x, e, s->row, &list, err);
+
+    s->at = 0;
+    s->count = 0;
+    if (rc != OK)
+        return rc;
+    bool is_array = val_type(list) == VAL_ARRAY;
+    size_t count = is_array ? val_count(list) : takes_one;
+    s->list = arena_alloc(op->x->arena, (count + 1) * sizeof *s->list);
+    for (size_t i = 0; i < count; i++)
+        s->list[i] = is_array ? val_at(list, i) : list;
+    s->count = unique_values(op->x->arena, s->list, count);
+    return OK;
+}
+
 /* ---- a persistent index ---- */
+
+/* Bounds outlive the evaluation: with a list the same prefix is scanned for each value. */
+static enum errc index_bounds(struct op *op, struct scan *s, const struct index_def *index,
+                              struct error *err)
+{
+    const struct node *n = op->n;
+    struct val *equal = arena_alloc(op->x->arena, (index->field_count + 1) * sizeof *equal);
+    enum errc rc = OK;
+
+    s->range = (struct index_range){ .equal = equal,
+                                     .equal_count = n->expr_count,
+                                     .lower_included = n->lower_included,
+                                     .upper_included = n->upper_included };
+    for (uint32_t i = 0; i < n->expr_count; i++)
+        TRY(exec_keep(op->x, n->exprs[i], s->row, &equal[i], err));
+    if (n->lower)
+        TRY(exec_keep(op->x, n->lower, s->row, &s->range.lower, err));
+    if (n->upper)
+        TRY(exec_keep(op->x, n->upper, s->row, &s->range.upper, err));
+out:
+    return rc;
+}
+
+/* Scans on, with the next value of the list if there is one. */
+static enum errc index_advance(struct op *op, struct scan *s, const struct collection *c,
+                               struct error *err)
+{
+    const struct index_def *index = collection_index(c, op->n->index);
+    struct val *equal = (struct val *)s->range.equal;
+
+    if (op->n->expr) {
+        equal[op->n->expr_count] = s->list[s->at++];
+        s->range.equal_count = op->n->expr_count + 1;
+    }
+    return index_scan(&s->keys, op->x->txn, c, index, &s->range, err);
+}
 
 static enum errc index_open(struct op *op, struct scan *s, const struct collection *c,
                             struct error *err)
 {
-    struct exec *x = op->x;
     const struct node *n = op->n;
     const struct index_def *index = collection_index(c, n->index);
-    struct arena_mark mark = arena_mark(x->scratch);
-    struct val equal[LIMIT_INDEX_FIELDS];
-    struct index_range range = { .equal = equal,
-                                 .equal_count = n->expr_count,
-                                 .lower_included = n->lower_included,
-                                 .upper_included = n->upper_included };
-    enum errc rc = OK;
 
-    if (!index || n->expr_count > index->field_count)
+    if (!index || n->expr_count + (n->expr != NULL) > index->field_count)
         return fail_num(err, 1212, "index %llu does not exist any more",
                         (unsigned long long)n->index);
-    for (uint32_t i = 0; i < n->expr_count; i++)
-        TRY(expr_eval(n->exprs[i], s->row, x->scratch, &x->env, &equal[i], err));
-    if (n->lower)
-        TRY(expr_eval(n->lower, s->row, x->scratch, &x->env, &range.lower, err));
-    if (n->upper)
-        TRY(expr_eval(n->upper, s->row, x->scratch, &x->env, &range.upper, err));
-    TRY(index_scan(&s->keys, x->txn, c, index, &range, err));
-out:
-    arena_rewind(x->scratch, mark);
-    return rc;
+    enum errc rc = index_bounds(op, s, index, err);
+    if (rc == OK && n->expr)
+        return list_values(op, s, n->expr, false, err);
+    return rc == OK ? index_advance(op, s, c, err) : rc;
 }
 
 static enum errc index_step(struct op *op, struct scan *s, const struct collection *c, bool *has,
@@ -183,9 +267,21 @@ static enum errc index_step(struct op *op, struct scan *s, const struct collecti
 {
     struct slice key;
 
-    *has = index_iter_next(s->keys, &key);
-    if (!*has)
-        return index_iter_check(s->keys, err);
+    for (;;) {
+        *has = s->keys && index_iter_next(s->keys, &key);
+        if (*has)
+            break;
+        enum errc rc = s->keys ? index_iter_check(s->keys, err) : OK;
+        index_iter_free(s->keys);
+        s->keys = NULL;
+        if (rc != OK || !op->n->expr || s->at == s->count)
+            return rc;
+        rc = exec_poll(op->x, err);
+        if (rc == OK)
+            rc = index_advance(op, s, c, err);
+        if (rc != OK)
+            return rc;
+    }
     op->x->stats->scanned_index++;
     return offer_key(op, s, c, key, err);
 }
@@ -206,19 +302,7 @@ static enum errc primary_open(struct op *op, struct scan *s, const struct collec
                               struct error *err)
 {
     (void)c;
-    s->at = 0;
-    enum errc rc = exec_keep(op->x, op->n->exprs[0], s->row, &s->list, err);
-    s->count = val_type(s->list) == VAL_ARRAY ? val_count(s->list) : 1;
-    return rc;
-}
-
-/* The same key twice in a list is one document. */
-static bool seen_before(const struct scan *s, size_t at)
-{
-    for (size_t i = 0; i < at; i++)
-        if (val_equal(val_at(s->list, i), val_at(s->list, at)))
-            return true;
-    return false;
+    return list_values(op, s, op->n->exprs[0], true, err);
 }
 
 static enum errc primary_step(struct op *op, struct scan *s, const struct collection *c, bool *has,
@@ -229,17 +313,13 @@ static enum errc primary_step(struct op *op, struct scan *s, const struct collec
     *has = s->at < s->count;
     if (!*has)
         return OK;
-    bool is_list = val_type(s->list) == VAL_ARRAY;
-    struct val v = is_list ? val_at(s->list, s->at) : s->list;
-    bool is_again = is_list && seen_before(s, s->at);
-    s->at++;
-    if (val_type(v) != VAL_STRING || is_again)
+    struct val v = s->list[s->at++];
+    if (val_type(v) != VAL_STRING)
         return OK;
-    if (!doc_split_id(val_string(v), &name, &key)) {
+    if (!doc_split_id(val_string(v), &name, &key))
         key = val_string(v);
-    } else if (!slice_eq(name, c->name)) {
+    else if (!slice_eq(name, c->name))
         return OK;
-    }
     op->x->stats->scanned_index++;
     return offer_key(op, s, c, key, err);
 }

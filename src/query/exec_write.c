@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * INSERT, UPDATE, REPLACE, REMOVE. All input is read before the first write,
+ * INSERT, UPDATE, REPLACE, REMOVE, UPSERT. All input is read before the first write,
  * so that a scan never meets what its own query wrote.
  */
 #include "query/exec.h"
@@ -56,6 +56,31 @@ static enum errc target(const struct collection *c, struct val v, struct slice *
     return OK;
 }
 
+/* Looks the document up in the transaction's present state, own writes included. */
+static enum errc upsert(struct op *op, const struct collection *c, struct val *row,
+                        const struct doc_options *opt, struct doc_change *change, struct error *err)
+{
+    struct exec *x = op->x;
+    const struct node *n = op->n;
+    struct row_list found = { 0 };
+    enum exec_status status;
+    struct val doc;
+    enum errc rc = OK;
+
+    op_start_sub(op, row);
+    TRY(exec_drain(op->sub, &found, &status, err));
+    row[n->reg] = found.count ? found.items[0] : val_null;
+    TRY(exec_keep(x, n->exprs[found.count > 0], row, &doc, err));
+    if (!found.count)
+        return doc_insert(x->txn, c, doc, opt, x->arena, change, err);
+    struct slice key = val_string(val_get(row[n->reg], slice_str("_key")));
+    if (n->write.is_replace)
+        return doc_replace(x->txn, c, key, doc, opt, x->arena, change, err);
+    return doc_update(x->txn, c, key, doc, opt, x->arena, change, err);
+out:
+    return rc;
+}
+
 static enum errc apply(struct op *op, const struct collection *c, struct val *row,
                        struct doc_change *change, struct error *err)
 {
@@ -70,6 +95,8 @@ static enum errc apply(struct op *op, const struct collection *c, struct val *ro
     struct slice key;
     enum errc rc = OK;
 
+    if (n->kind == NODE_UPSERT)
+        return upsert(op, c, row, &opt, change, err);
     TRY(exec_keep(x, n->exprs[n->expr_count - 1], row, &doc, err));
     if (n->kind == NODE_INSERT)
         return doc_insert(x->txn, c, doc, &opt, x->arena, change, err);
@@ -91,8 +118,8 @@ out:
     return rc;
 }
 
-/* One write; with ignoreErrors a refused one is undone alone and skipped. */
-static enum errc write_row(struct op *op, const struct collection *c, struct val *row,
+/* One write; with ignoreErrors a refused one is undone alone and its row dropped. */
+static enum errc write_row(struct op *op, const struct collection *c, struct val *row, bool *stays,
                            struct error *err)
 {
     struct exec *x = op->x;
@@ -101,6 +128,7 @@ static enum errc write_row(struct op *op, const struct collection *c, struct val
     size_t mark = txn_mark(x->txn);
     enum errc rc = apply(op, c, row, &change, &own);
 
+    *stays = rc == OK;
     if (rc != OK) {
         bool is_fatal = rc == ERR_IO || rc == ERR_CORRUPT || rc == ERR_LIMIT || rc == ERR_INTERNAL;
         if (!op->n->write.ignore_errors || is_fatal) {
@@ -115,9 +143,28 @@ static enum errc write_row(struct op *op, const struct collection *c, struct val
         x->stats->writes_ignored++;
     else
         x->stats->writes_executed++;
-    struct val *out = op_push(op, row);
-    out[op->n->reg] = change.old_doc;
-    out[op->n->reg2] = change.new_doc;
+    row[op->n->reg] = change.old_doc;
+    row[op->n->reg2] = change.new_doc;
+    return OK;
+}
+
+/* All writes are made before the first row is given on: a LIMIT above does not cut them off. */
+static enum errc write_all(struct op *op, struct write *s, const struct collection *c,
+                           struct error *err)
+{
+    size_t kept = 0;
+    bool stays;
+
+    for (size_t i = 0; i < s->count; i++) {
+        enum errc rc = write_row(op, c, s->rows[i], &stays, err);
+        if (rc == OK)
+            rc = exec_poll(op->x, err);
+        if (rc != OK)
+            return rc;
+        if (stays)
+            s->rows[kept++] = s->rows[i];
+    }
+    s->count = kept;
     return OK;
 }
 
@@ -132,18 +179,15 @@ static enum errc write_next(struct op *op, struct batch **out, enum exec_status 
         return fail_num(err, 1203, "the collection does not exist any more");
     if (!s->is_drained) {
         rc = drain(op, s, status, err);
+        if (rc == OK && s->is_drained)
+            rc = write_all(op, s, c, err);
         if (rc != OK || !s->is_drained)
             return rc;
     }
     op->out.rows = 0;
     *out = &op->out;
-    while (s->at < s->count && op->out.rows < LIMIT_ROWS_PER_BATCH) {
-        rc = write_row(op, c, s->rows[s->at++], err);
-        if (rc == OK)
-            rc = exec_poll(op->x, err);
-        if (rc != OK)
-            return rc;
-    }
+    while (s->at < s->count && op->out.rows < LIMIT_ROWS_PER_BATCH)
+        op_push(op, s->rows[s->at++]);
     *status = op->out.rows ? EXEC_ROWS : EXEC_DONE;
     return OK;
 }

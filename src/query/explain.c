@@ -147,6 +147,13 @@ static void put_node(struct explain *e, const struct node *n, struct estimate so
     }
     if (n->filter_count)
         number(e, "filters", n->filter_count);
+    if (n->projects) {
+        name(e, "projections");
+        val_open_array(e->b);
+        for (uint32_t i = 0; i < n->projection_count; i++)
+            val_put_string(e->b, n->projection[i].name);
+        val_close(e->b);
+    }
     if (n->call.len)
         text(e, "call", n->call);
     if (n->sub) {

@@ -122,6 +122,21 @@ static bool is_in(struct val v, struct val array, bool wants)
     return val_type(array) == VAL_ARRAY && contains(array, v) == wants;
 }
 
+static bool is_in_sorted(struct val v, struct val array)
+{
+    for (size_t low = 0, high = val_count(array); low < high;) {
+        size_t middle = low + (high - low) / 2;
+        int c = val_compare(val_at(array, middle), v, NULL);
+        if (!c)
+            return true;
+        if (c < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return false;
+}
+
 static enum errc match(enum ast_op op, struct val a, struct val b, struct arena *arena,
                        const struct expr_env *env, struct val *out, struct error *err)
 {
@@ -200,6 +215,10 @@ static enum errc eval_binary(struct eval *c, const struct expr *e, struct val *o
     rc = eval(c, e->kids[1], &b);
     if (rc != OK)
         return rc;
+    if (e->quantifier == SORTED_IN) {
+        *out = val_new_bool(is_in_sorted(a, b) == (e->op == AST_OP_IN));
+        return OK;
+    }
     return expr_binary((enum ast_op)e->op, a, b, c->arena, c->env, out, c->err);
 }
 

@@ -47,7 +47,8 @@ struct expr {
     struct val val;
     const struct fn *fn;
 };
-enum { NO_QUANTIFIER = 255, NO_REG = UINT32_MAX };
+/* SORTED_IN, of EXPR_BINARY: the array on the right is sorted bytewise. */
+enum { NO_QUANTIFIER = 255, SORTED_IN = 1, NO_REG = UINT32_MAX };
 
 /* ---- nodes ---- */
 
@@ -55,14 +56,15 @@ enum node_kind {
     NODE_SINGLETON,
     NODE_ENUM_LIST,       /* expr -> reg */
     NODE_ENUM_COLLECTION, /* collection -> reg, those that pass filters */
-    NODE_INDEX,           /* collection, index; exprs: equal values; lower, upper -> reg */
+    NODE_INDEX,           /* collection, index; exprs: equal values; behind them expr: array of
+                             values, or lower, upper -> reg */
     NODE_PRIMARY,         /* collection; exprs[0]: key, _id or array of them -> reg */
     NODE_VECTOR,          /* collection, index; exprs[0]: query vector; count -> reg, reg2: score */
     NODE_FILTER,          /* expr */
     NODE_CALC,            /* expr -> reg */
     NODE_SUBQUERY,        /* sub -> reg: array of its rows; null where the guard expr fails */
     NODE_CALL,            /* call, exprs: arguments -> reg; null where the guard expr fails */
-    NODE_SORT,            /* exprs, descending */
+    NODE_SORT,            /* exprs, descending; limit: only so many first rows are needed */
     NODE_LIMIT,           /* offset, count */
     NODE_COLLECT,         /* exprs: keys -> regs; aggregates; into */
     NODE_DISTINCT,        /* expr -> reg: first of equal values */
@@ -79,11 +81,18 @@ struct write_options {
     bool drop_nulls, replace_objects, check_rev, ignore_errors, is_replace;
 };
 
+struct attribute {
+    struct slice name;
+    uint32_t hash;
+};
+
 struct aggregate {
     uint8_t kind; /* row of the table in exec_collect */
     uint32_t reg;
     struct expr *expr;
 };
+
+enum { PROJECTION_MAX = 8 };
 
 struct node {
     uint8_t kind;       /* enum node_kind */
@@ -99,6 +108,9 @@ struct node {
     uint64_t collection, index;
     struct expr **filters; /* scans */
     uint32_t filter_count;
+    bool projects; /* scans: only these attributes are used behind the filters */
+    struct attribute *projection;
+    uint32_t projection_count;
     int64_t offset, limit; /* limit -1 = all */
     bool counts_full;      /* NODE_LIMIT: rows beyond it are counted */
     struct node *sub;      /* last node of the inner pipeline */

@@ -102,33 +102,49 @@ static bool use_primary(struct planner *p, struct node *scan, const struct term 
     return false;
 }
 
+/* First term on the field with one of two operators. */
 static const struct term *find_term(const struct term *terms, size_t count,
-                                    const struct field_path *f, bool wants_equal, bool wants_lower)
+                                    const struct field_path *f, enum ast_op a, enum ast_op b)
 {
-    for (size_t i = 0; i < count; i++) {
-        enum ast_op op = terms[i].op;
-        bool fits = wants_equal   ? op == AST_OP_EQ
-                    : wants_lower ? op == AST_OP_GT || op == AST_OP_GE
-                                  : op == AST_OP_LT || op == AST_OP_LE;
-        if (fits && path_is(&terms[i], f))
+    for (size_t i = 0; i < count; i++)
+        if ((terms[i].op == a || terms[i].op == b) && path_is(&terms[i], f))
             return &terms[i];
-    }
     return NULL;
 }
 
-/* Fields bound by equality, doubled, plus one for a range behind them. */
+static const struct term *find_equal(const struct term *terms, size_t count,
+                                     const struct field_path *f)
+{
+    return find_term(terms, count, f, AST_OP_EQ, AST_OP_EQ);
+}
+
+/* A sparse index lacks documents with null, one over elements those with an empty array. */
+static bool is_complete(const struct index_def *index)
+{
+    if (index->kind != INDEX_PERSISTENT || !index->is_ready || index->is_sparse)
+        return false;
+    for (size_t i = 0; i < index->field_count; i++)
+        if (index->fields[i].is_expanded)
+            return false;
+    return true;
+}
+
+/* Fields bound by equality or IN, doubled, plus one for a range behind them. */
 static unsigned score_index(const struct index_def *index, const struct term *terms, size_t count)
 {
     size_t equal = 0;
 
-    if (index->kind != INDEX_PERSISTENT || !index->is_ready || index->is_sparse)
+    if (!is_complete(index))
         return 0;
-    while (equal < index->field_count &&
-           find_term(terms, count, &index->fields[equal], true, false))
+    while (equal < index->field_count && find_equal(terms, count, &index->fields[equal]))
         equal++;
-    bool has_range = equal < index->field_count &&
-                     (find_term(terms, count, &index->fields[equal], false, true) ||
-                      find_term(terms, count, &index->fields[equal], false, false));
+    if (equal == index->field_count)
+        return (unsigned)(equal * 2);
+    const struct field_path *next = &index->fields[equal];
+    if (find_term(terms, count, next, AST_OP_IN, AST_OP_IN))
+        return (unsigned)(equal * 2 + 2);
+    bool has_range = find_term(terms, count, next, AST_OP_GT, AST_OP_GE) ||
+                     find_term(terms, count, next, AST_OP_LT, AST_OP_LE);
     return (unsigned)(equal * 2 + has_range);
 }
 
@@ -142,16 +158,20 @@ static void use_index(struct planner *p, struct node *scan, const struct index_d
     scan->exprs = arena_zalloc(p->arena, index->field_count * sizeof(*scan->exprs));
     scan->expr_count = 0;
     while (scan->expr_count < index->field_count &&
-           (t = find_term(terms, count, &index->fields[scan->expr_count], true, false)))
+           (t = find_equal(terms, count, &index->fields[scan->expr_count])))
         scan->exprs[scan->expr_count++] = t->value;
     if (scan->expr_count == index->field_count)
         return;
     const struct field_path *next = &index->fields[scan->expr_count];
-    if ((t = find_term(terms, count, next, false, true))) {
+    if ((t = find_term(terms, count, next, AST_OP_IN, AST_OP_IN))) {
+        scan->expr = t->value;
+        return;
+    }
+    if ((t = find_term(terms, count, next, AST_OP_GT, AST_OP_GE))) {
         scan->lower = t->value;
         scan->lower_included = t->op == AST_OP_GE;
     }
-    if ((t = find_term(terms, count, next, false, false))) {
+    if ((t = find_term(terms, count, next, AST_OP_LT, AST_OP_LE))) {
         scan->upper = t->value;
         scan->upper_included = t->op == AST_OP_LE;
     }

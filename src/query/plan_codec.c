@@ -54,14 +54,9 @@ static void add_expr(struct out *o, const struct expr *e, struct val *rows, size
         return;
     }
     struct val items[] = {
-        num(o, e->kind),
-        num(o, e->op),
-        num(o, e->quantifier),
-        reg(o, e->reg),
-        reg(o, e->reg2),
-        val_new_string(o->arena, e->name),
-        e->val,
-        num(o, e->count),
+        num(o, e->kind), num(o, e->op),    num(o, e->quantifier),
+        reg(o, e->reg),  reg(o, e->reg2),  val_new_string(o->arena, e->name),
+        e->val,          num(o, e->count),
     };
     rows[(*at)++] = val_new_array(o->arena, items, ARRAY_LEN(items));
     for (uint32_t i = 0; i < e->count; i++)
@@ -81,9 +76,12 @@ static struct val encode_expr(struct out *o, const struct expr *e)
 
 static struct val encode_write(struct out *o, const struct write_options *w)
 {
-    struct val items[] = { num(o, w->overwrite), val_new_bool(w->drop_nulls),
-                           val_new_bool(w->replace_objects), val_new_bool(w->check_rev),
-                           val_new_bool(w->ignore_errors) };
+    struct val items[] = { num(o, w->overwrite),
+                           val_new_bool(w->drop_nulls),
+                           val_new_bool(w->replace_objects),
+                           val_new_bool(w->check_rev),
+                           val_new_bool(w->ignore_errors),
+                           val_new_bool(w->is_replace) };
 
     return val_new_array(o->arena, items, ARRAY_LEN(items));
 }
@@ -128,6 +126,15 @@ static struct val encode_names(struct out *o, const struct slice *names, size_t 
     return val_new_array(o->arena, items, count);
 }
 
+static struct val encode_projection(struct out *o, const struct node *n)
+{
+    struct val *items = arena_alloc(o->arena, (n->projection_count + 1) * sizeof *items);
+
+    for (size_t i = 0; i < n->projection_count; i++)
+        items[i] = val_new_string(o->arena, n->projection[i].name);
+    return val_new_array(o->arena, items, n->projection_count);
+}
+
 static struct val encode_pipeline(struct out *o, const struct node *last);
 
 static struct val encode_node(struct out *o, const struct node *n)
@@ -159,10 +166,12 @@ static struct val encode_node(struct out *o, const struct node *n)
         encode_names(o, n->keep_names, n->keep_count),
         encode_regs(o, n->keep_regs, n->keep_count),
         /* 25 */ encode_write(o, &n->write),
+        val_new_bool(n->projects),
+        encode_projection(o, n),
     };
     return val_new_array(o->arena, items, ARRAY_LEN(items));
 }
-enum { NODE_PLACES = 26 };
+enum { NODE_PLACES = 28 };
 
 /* First node first. */
 static struct val encode_pipeline(struct out *o, const struct node *last)
@@ -347,6 +356,7 @@ static void decode_write(struct in *in, struct val v, struct write_options *w)
     w->replace_objects = val_bool(val_at(v, 2));
     w->check_rev = val_bool(val_at(v, 3));
     w->ignore_errors = val_bool(val_at(v, 4));
+    w->is_replace = val_bool(val_at(v, 5));
 }
 
 static uint32_t *decode_regs(struct in *in, struct val v, size_t want)
@@ -384,6 +394,22 @@ static void decode_collect(struct in *in, struct val v, struct node *n)
     n->keep_regs = decode_regs(in, val_at(v, 24), n->keep_count);
 }
 
+static void decode_projection(struct in *in, struct val names, struct node *n)
+{
+    if (val_count(names) > PROJECTION_MAX) {
+        in->is_bad = true;
+        return;
+    }
+    n->projection_count = (uint32_t)val_count(names);
+    n->projection = arena_alloc(in->arena, (n->projection_count + 1) * sizeof *n->projection);
+    for (uint32_t i = 0; i < n->projection_count; i++) {
+        struct slice name = val_string(val_at(names, i));
+        for (uint32_t k = 0; k < i; k++)
+            in->is_bad |= slice_eq(n->projection[k].name, name);
+        n->projection[i] = (struct attribute){ name, val_name_hash(name) };
+    }
+}
+
 static bool node_is_right(const struct node *n)
 {
     switch ((enum node_kind)n->kind) {
@@ -417,7 +443,8 @@ static bool node_is_right(const struct node *n)
     case NODE_COLLECT:
         return true;
     case NODE_UPSERT:
-        return false;
+        return n->sub && n->sub->kind == NODE_RETURN && n->expr_count == 2 && n->exprs[0] &&
+               n->exprs[1] && n->reg != NO_REG && n->reg2 != NO_REG;
     }
     return false;
 }
@@ -458,6 +485,8 @@ static struct node *decode_node(struct in *in, struct val v)
     n->regs = decode_regs(in, val_at(v, 19), n->kind == NODE_COLLECT ? n->expr_count : 0);
     decode_collect(in, v, n);
     decode_write(in, val_at(v, 25), &n->write);
+    n->projects = val_bool(val_at(v, 26));
+    decode_projection(in, val_at(v, 27), n);
     if (!node_is_right(n))
         in->is_bad = true;
     return n;

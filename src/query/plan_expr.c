@@ -14,6 +14,9 @@
 #include "store/txn.h"
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+
+enum { SORTED_IN_FROM = 16 };
 
 enum errc plan_fail(struct planner *p, const struct ast *at, int num, const char *fmt, ...)
 {
@@ -337,7 +340,7 @@ static enum errc subquery_expr(struct planner *p, const struct ast *n, struct ex
     struct node *inner;
 
     if (p->in_inline)
-        return plan_not_implemented(p, n, "a subquery inside [* ...]");
+        return plan_not_implemented(p, n, "a subquery inside [* ...] or UPSERT");
     enum errc rc = plan_subquery(p, n, &inner);
     if (rc != OK)
         return rc;
@@ -363,7 +366,7 @@ static enum errc lift_call(struct planner *p, const struct ast *n, const struct 
     struct expr *args = new_expr(p, EXPR_ARRAY, n->count);
 
     if (p->in_inline)
-        return plan_not_implemented(p, n, "a model call inside [* ...]");
+        return plan_not_implemented(p, n, "a model call inside [* ...] or UPSERT");
     if ((int)n->count < call->min_args || (int)n->count > call->max_args)
         return plan_fail(p, n, 1541, "%s takes %d to %d arguments, not %u", call->name,
                          call->min_args, call->max_args, n->count);
@@ -454,9 +457,9 @@ static enum errc branch(struct planner *p, const struct ast *n, struct expr *con
         return OK;
     if (!wants) {
         struct expr *not = new_expr(p, EXPR_UNARY, 1);
-        not->op = AST_OP_NOT;
-        not->kids[0] = condition;
-        condition = not;
+        not ->op = AST_OP_NOT;
+        not ->kids[0] = condition;
+        condition = not ;
     }
     p->guard = before ? binary(p, AST_OP_AND, before, condition) : condition;
     enum errc rc = plan_expr(p, n, out);
@@ -480,14 +483,40 @@ static enum errc ternary_expr(struct planner *p, const struct ast *n, struct exp
     return rc == OK ? branch(p, n->kids[2], e->kids[0], false, &e->kids[2]) : rc;
 }
 
+static int compare_bytes(const void *a, const void *b)
+{
+    return val_compare(*(const struct val *)a, *(const struct val *)b, NULL);
+}
+
+/* A long constant array behind IN is searched by halves. */
+static void sort_array(struct planner *p, struct expr *e)
+{
+    if ((e->op != AST_OP_IN && e->op != AST_OP_NOT_IN) || e->kids[1]->kind != EXPR_CONST ||
+        val_type(e->kids[1]->val) != VAL_ARRAY || val_count(e->kids[1]->val) < SORTED_IN_FROM)
+        return;
+    size_t count = val_count(e->kids[1]->val);
+    struct val *items = arena_alloc(p->arena, count * sizeof *items);
+    for (size_t i = 0; i < count; i++)
+        items[i] = val_at(e->kids[1]->val, i);
+    qsort(items, count, sizeof *items, compare_bytes);
+    e->kids[1]->val = val_new_array(p->arena, items, count);
+    e->quantifier = SORTED_IN;
+}
+
 static enum errc binary_expr(struct planner *p, const struct ast *n, struct expr **out)
 {
     bool is_logic = n->op == AST_OP_AND || n->op == AST_OP_OR;
 
-    if (!is_logic || !lifts(p, n->kids[1]))
-        return plain(p, n, EXPR_BINARY, out);
+    enum errc rc;
+
+    if (!is_logic || !lifts(p, n->kids[1])) {
+        rc = plain(p, n, EXPR_BINARY, out);
+        if (rc == OK)
+            sort_array(p, *out);
+        return rc;
+    }
     struct expr *left, *right;
-    enum errc rc = plan_expr(p, n->kids[0], &left);
+    rc = plan_expr(p, n->kids[0], &left);
     if (rc != OK)
         return rc;
     left = in_register(p, left);

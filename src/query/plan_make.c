@@ -2,7 +2,6 @@
 /* Operations in their order become a pipeline of nodes. */
 #include "query/call.h"
 #include "query/planner.h"
-#include "store/doc.h"
 
 struct node *plan_node(struct planner *p, enum node_kind kind)
 {
@@ -73,45 +72,6 @@ static enum errc finish_pattern(struct planner *p, const struct ast *pattern, ui
 
 /* ---- FOR ---- */
 
-static bool is_written(const struct planner *p, uint64_t collection)
-{
-    for (size_t i = 0; i < p->written_count; i++)
-        if (p->written[i] == collection)
-            return true;
-    return false;
-}
-
-static enum errc check_access(struct planner *p, const struct ast *at, const struct collection *c)
-{
-    if (!is_written(p, c->id))
-        return OK;
-    return plan_fail(p, at, 1579, "access after data-modification by the same query: %.*s",
-                     SLICE_ARG(c->name));
-}
-
-static enum errc check_options(struct planner *p, const struct ast *options,
-                               const char *const *allowed, size_t count, struct val *out)
-{
-    enum errc rc = OK;
-
-    *out = val_empty_object;
-    if (!options)
-        return OK;
-    TRY(plan_constant(p, options, out));
-    if (val_type(*out) != VAL_OBJECT)
-        return plan_fail(p, options, 1575, "OPTIONS must be an object");
-    for (size_t i = 0; i < val_count(*out); i++) {
-        bool is_known = false;
-        for (size_t k = 0; k < count; k++)
-            is_known |= slice_is(val_name_at(*out, i), allowed[k]);
-        if (!is_known)
-            return plan_fail(p, options, 9, "not implemented: the option %.*s",
-                             SLICE_ARG(val_name_at(*out, i)));
-    }
-out:
-    return rc;
-}
-
 static bool names_collection(struct planner *p, const struct ast *n)
 {
     return n->kind == AST_BIND_COLLECTION ||
@@ -130,12 +90,12 @@ static enum errc plan_for(struct planner *p, const struct ast *n)
 
     if (n->count > 2 && n->kids[2])
         return plan_not_implemented(p, n->kids[2], "SEARCH (views)");
-    TRY(check_options(p, n->count > 3 ? n->kids[3] : NULL, hints, ARRAY_LEN(hints), &options));
+    TRY(plan_options(p, n->count > 3 ? n->kids[3] : NULL, hints, ARRAY_LEN(hints), &options));
     if (val_truth(val_get(options, slice_str("forceIndexHint"))))
         return plan_not_implemented(p, n, "forceIndexHint");
     if (names_collection(p, source)) {
         TRY(plan_collection(p, source, &c));
-        TRY(check_access(p, source, c));
+        TRY(plan_check_access(p, source, c));
         struct node *scan = plan_node(p, NODE_ENUM_COLLECTION);
         scan->collection = c->id;
         scan->index = val_truth(val_get(options, slice_str("disableIndex"))) ? 1 : 0;
@@ -155,12 +115,12 @@ out:
 
 /* ---- FILTER, SORT, LIMIT, LET ---- */
 
-static bool is_scan(const struct node *n)
+bool plan_is_scan(const struct node *n)
 {
     return n->kind == NODE_ENUM_COLLECTION || n->kind == NODE_VECTOR;
 }
 
-static void add_filter(struct planner *p, struct node *scan, struct expr *e)
+void plan_add_filter(struct planner *p, struct node *scan, struct expr *e)
 {
     struct expr **more = expr_list(p, scan->filter_count + 1);
 
@@ -178,8 +138,8 @@ enum errc plan_filter(struct planner *p, const struct ast *condition)
 
     if (rc != OK)
         return rc;
-    if (before == p->last && is_scan(before)) {
-        add_filter(p, before, e); /* runs inside the scan, on the stored bytes */
+    if (before == p->last && plan_is_scan(before)) {
+        plan_add_filter(p, before, e); /* runs inside the scan, on the stored bytes */
         return OK;
     }
     plan_node(p, NODE_FILTER)->expr = e;
@@ -283,76 +243,6 @@ static enum errc plan_return(struct planner *p, const struct ast *n)
     return OK;
 }
 
-/* ---- writes ---- */
-
-static enum errc write_options(struct planner *p, const struct ast *options, bool is_insert,
-                               struct write_options *out)
-{
-    static const char *const known[] = { "keepNull",      "mergeObjects", "ignoreRevs",
-                                         "ignoreErrors",  "waitForSync",  "overwrite",
-                                         "overwriteMode", "exclusive",    "refillIndexCaches",
-                                         "readOwnWrites" };
-    struct val o, v;
-    enum errc rc = check_options(p, options, known, ARRAY_LEN(known), &o);
-
-    *out = (struct write_options){ 0 };
-    if (rc != OK)
-        return rc;
-    out->drop_nulls = val_find(o, slice_str("keepNull"), &v) && !val_truth(v);
-    out->replace_objects = val_find(o, slice_str("mergeObjects"), &v) && !val_truth(v);
-    out->check_rev = val_find(o, slice_str("ignoreRevs"), &v) && !val_truth(v);
-    out->ignore_errors = val_truth(val_get(o, slice_str("ignoreErrors")));
-    if (!is_insert)
-        return OK;
-    struct slice mode = val_string(val_get(o, slice_str("overwriteMode")));
-    if (val_truth(val_get(o, slice_str("overwrite"))))
-        out->overwrite = OVERWRITE_REPLACE;
-    if (slice_is(mode, "replace"))
-        out->overwrite = OVERWRITE_REPLACE;
-    else if (slice_is(mode, "update"))
-        out->overwrite = OVERWRITE_UPDATE;
-    else if (slice_is(mode, "ignore"))
-        out->overwrite = OVERWRITE_IGNORE;
-    else if (mode.len && !slice_is(mode, "conflict"))
-        return plan_fail(p, options, 1575,
-                         "overwriteMode must be ignore, replace, update or "
-                         "conflict");
-    return OK;
-}
-
-static enum errc plan_write(struct planner *p, const struct ast *n, enum node_kind kind)
-{
-    bool is_insert = kind == NODE_INSERT;
-    uint32_t values = kind == NODE_INSERT || kind == NODE_REMOVE ? 1 : 2;
-    const struct collection *c;
-    struct expr **exprs = expr_list(p, values);
-    struct write_options write;
-    enum errc rc = OK;
-
-    for (uint32_t i = 0; i < values; i++)
-        if (n->kids[i])
-            TRY(plan_expr(p, n->kids[i], &exprs[i]));
-    TRY(plan_collection(p, n->kids[values], &c));
-    TRY(check_access(p, n->kids[values], c));
-    TRY(write_options(p, n->kids[values + 1], is_insert, &write));
-    if (p->written_count == PLAN_COLLECTIONS_MAX)
-        return plan_fail(p, n, 1522, "too many collections are written");
-    p->written[p->written_count++] = c->id;
-    struct node *node = plan_node(p, kind);
-    node->exprs = exprs;
-    node->expr_count = values;
-    node->collection = c->id;
-    node->write = write;
-    node->reg = plan_reg(p);
-    node->reg2 = plan_reg(p);
-    plan_declare_as(p, slice_str("OLD"), node->reg);
-    if (kind != NODE_REMOVE)
-        plan_declare_as(p, slice_str("NEW"), node->reg2);
-    p->plan->is_write = true;
-out:
-    return rc;
-}
-
 /* ---- pipelines ---- */
 
 static enum errc plan_with(struct planner *p, const struct ast *n)
@@ -385,13 +275,11 @@ static enum errc plan_operation(struct planner *p, const struct ast *n)
     case AST_COLLECT:
         return plan_collect(p, n);
     case AST_INSERT:
-        return plan_write(p, n, NODE_INSERT);
     case AST_UPDATE:
-        return plan_write(p, n, NODE_UPDATE);
     case AST_REPLACE:
-        return plan_write(p, n, NODE_REPLACE);
     case AST_REMOVE:
-        return plan_write(p, n, NODE_REMOVE);
+    case AST_UPSERT:
+        return plan_write(p, n);
     case AST_TRAVERSE:
         return plan_not_implemented(p, n, "graph traversal");
     case AST_SHORTEST_PATH:
@@ -401,8 +289,6 @@ static enum errc plan_operation(struct planner *p, const struct ast *n)
         return plan_not_implemented(p, n, "path search");
     case AST_WINDOW:
         return plan_not_implemented(p, n, "WINDOW");
-    case AST_UPSERT:
-        return plan_not_implemented(p, n, "UPSERT");
     default:
         BUG("%s is not an operation", ast_kind_name((enum ast_kind)n->kind));
     }
@@ -446,14 +332,17 @@ enum errc plan_subquery(struct planner *p, const struct ast *query, struct node 
 {
     struct node *outer = p->last;
     struct expr *guard = p->guard;
+    struct outer outers = { p->last, p->outer };
     size_t scope = p->variable_count, scores = p->score_count, start = p->scope_start;
 
     p->last = NULL;
+    p->outer = &outers;
     p->guard = NULL; /* the whole pipeline is behind it */
     p->scope_start = scope;
     enum errc rc = plan_operations(p, query);
     *out = p->last;
     p->last = outer;
+    p->outer = outers.up;
     p->guard = guard;
     p->variable_count = scope;
     p->score_count = scores;
@@ -507,6 +396,7 @@ enum errc plan_make(const struct ast *query, struct slice text, struct val bind,
     struct node *limit = last_limit(p.last);
     if (env->full_count && limit)
         limit->counts_full = true;
+    plan_trim(&p);
     *out = p.plan;
     return OK;
 }

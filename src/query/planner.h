@@ -20,6 +20,11 @@ struct known_score {
     uint32_t reg;
 };
 
+struct outer {
+    const struct node *last;
+    const struct outer *up;
+};
+
 struct planner {
     struct arena *arena;
     struct slice text;
@@ -33,8 +38,9 @@ struct planner {
     size_t variable_count, variable_cap;
     size_t scope_start;                /* first variable of the pipeline that is being made */
     uint32_t current_reg, element_reg; /* NO_REG outside */
-    bool in_inline;                    /* inside [* ...]: nothing can be lifted out */
-    struct expr *guard;                /* what is lifted out runs for rows where it holds; or NULL */
+    bool in_inline;                    /* inside [* ...], UPSERT: nothing can be lifted out */
+    const struct outer *outer;         /* pipelines around the one that is being made */
+    struct expr *guard; /* what is lifted out runs for rows where it holds; or NULL */
     uint64_t written[PLAN_COLLECTIONS_MAX];
     size_t written_count;
     struct known_score scores[8];
@@ -71,6 +77,17 @@ enum errc plan_subquery(struct planner *p, const struct ast *query, struct node 
 
 /* COLLECT. */
 enum errc plan_collect(struct planner *p, const struct ast *n);
+/* INSERT, UPDATE, REPLACE, REMOVE, UPSERT. */
+enum errc plan_write(struct planner *p, const struct ast *n);
+/* 1579 when the query wrote the collection before. */
+enum errc plan_check_access(struct planner *p, const struct ast *at, const struct collection *c);
+/* An OPTIONS object of these names; an empty one when absent. */
+enum errc plan_options(struct planner *p, const struct ast *options, const char *const *allowed,
+                       size_t count, struct val *out);
+bool plan_is_scan(const struct node *n);
+void plan_add_filter(struct planner *p, struct node *scan, struct expr *e);
+/* What scans need not copy and sorts need not keep; after planning. */
+void plan_trim(struct planner *p);
 /* Chooses how a scan finds its rows, once its filters are known. */
 void plan_choose_access(struct planner *p, struct node *scan);
 /* FOR ... SORT APPROX_NEAR_x ... LIMIT; *is_one false when the pattern is not there. */

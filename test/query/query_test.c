@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The contract of query: transactions, waiting, cancelling, limits, explain. */
-#include "query/query.h"
 #include "base/log.h"
 #include "base/val_text.h"
 #include "query/plan.h"
+#include "query/query.h"
 #include "store/doc.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -241,8 +241,8 @@ static void failing_model_fails_the_query(void **state)
     enum query_state s;
 
     w->answers = ERR_BUSY;
-    assert_int_equal(begin(w, "INSERT {t: INFER('m', 'p')} INTO c", (struct query_options){ 0 }, &q),
-                     OK);
+    assert_int_equal(
+        begin(w, "INSERT {t: INFER('m', 'p')} INTO c", (struct query_options){ 0 }, &q), OK);
     assert_int_equal(query_run(q, &s, &w->err), OK);
     assert_int_equal(s, QUERY_WAIT);
     answer(w);
@@ -258,9 +258,8 @@ static void cancelled_while_waiting_ends_with_1500(void **state)
     enum query_state s;
     atomic_bool cancel = false;
 
-    assert_int_equal(begin(w, "RETURN INFER('m', 'p')", (struct query_options){ .cancel = &cancel },
-                           &q),
-                     OK);
+    assert_int_equal(
+        begin(w, "RETURN INFER('m', 'p')", (struct query_options){ .cancel = &cancel }, &q), OK);
     assert_int_equal(query_run(q, &s, &w->err), OK);
     assert_int_equal(s, QUERY_WAIT);
     atomic_store(&cancel, true);
@@ -362,9 +361,9 @@ static void warnings_are_limited_and_may_fail(void **state)
     assert_int_equal(query_warning_count(q), 10);
     assert_int_equal(query_warning(q, 9)->num, 1562);
     query_free(q);
-    assert_string_equal(run_with(w, "INSERT {n: 1 / 0} INTO c",
-                                 (struct query_options){ .fail_on_warning = true }),
-                        "1562");
+    assert_string_equal(
+        run_with(w, "INSERT {n: 1 / 0} INTO c", (struct query_options){ .fail_on_warning = true }),
+        "1562");
     assert_string_equal(run(w, "FOR d IN c RETURN 1"), "");
 }
 
@@ -391,12 +390,11 @@ static void large_plans_run(void **state)
     for (int codec = 0; codec < 2; codec++) {
         struct query_options opt = { .through_codec = codec };
         assert_string_equal(run_with(w, repeated(w, "RETURN 0", " + 1", 450, ""), opt), "450");
-        assert_string_equal(run_with(w, repeated(w, "", "LET v%zu = 1 ", 3000, "RETURN v2999"), opt),
-                            "1");
-        assert_string_equal(run_with(w, repeated(w, "RETURN -", "(-", 200,
-                                                 repeated(w, "1", ")", 200, "")),
-                                     opt),
-                            "-1");
+        assert_string_equal(
+            run_with(w, repeated(w, "", "LET v%zu = 1 ", 3000, "RETURN v2999"), opt), "1");
+        assert_string_equal(
+            run_with(w, repeated(w, "RETURN -", "(-", 200, repeated(w, "1", ")", 200, "")), opt),
+            "-1");
     }
     assert_string_equal(run(w, repeated(w, "", "LET v%zu = 1 ", 5000, "RETURN 1")), "1524");
     assert_string_equal(run(w, repeated(w, "RETURN 0", " + 1", 600, "")), "1524");
