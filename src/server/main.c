@@ -28,13 +28,15 @@ static NORETURN void misuse(const char *fmt, const char *arg)
     exit(2);
 }
 
-static void parse_listen(struct server_options *opt, char *text)
+/* Works on a copy, which lives as long as the process: ps shows what was typed. */
+static void parse_listen(struct server_options *opt, const char *given)
 {
+    char *text = mem_strdup(given);
     char *colon = strrchr(text, ':'), *end;
     long port = colon ? strtol(colon + 1, &end, 10) : -1;
 
     if (!colon || colon == text || !colon[1] || *end || port < 0 || port > 65535)
-        misuse("--listen takes HOST:PORT, for example 127.0.0.1:8765 (got '%s')", text);
+        misuse("--listen takes HOST:PORT, for example 127.0.0.1:8765 (got '%s')", given);
     *colon = 0;
     if (text[0] == '[' && colon[-1] == ']') {
         colon[-1] = 0;
@@ -44,8 +46,9 @@ static void parse_listen(struct server_options *opt, char *text)
     opt->port = (uint16_t)port;
 }
 
-static void parse_model(struct server_options *opt, char *text)
+static void parse_model(struct server_options *opt, const char *given)
 {
+    char *text = mem_strdup(given);
     char *equals = strchr(text, '=');
 
     if (!equals || equals == text || !equals[1])
