@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Random conditions over random documents: a query gives the same rows with
+ * and without indexes, directly and through the codec, as a filter and as a
+ * value; a condition and its negation share out the collection; LIMIT gives the
+ * head of what SORT gives.
+ */
+#include "base/log.h"
+#include "base/val_text.h"
+#include "query/query.h"
+#include "store/doc.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../check.h"
+
+enum { DOCS = 300, ROUNDS = 250 };
+
+struct world {
+    struct settings settings;
+    struct store *store;
+    struct txn *txn;
+    uint64_t seed;
+};
+
+static unsigned chance(struct world *w, unsigned n)
+{
+    w->seed = w->seed * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)(w->seed >> 33) % n;
+}
+
+/* Few different values of all types, many of them nearly equal. */
+static const char *const values[] = {
+    "null",
+    "true",
+    "false",
+    "0",
+    "1",
+    "2",
+    "1.5",
+    "-1",
+    "1e3",
+    "''",
+    "'a'",
+    "'b'",
+    "'A'",
+    "'ä'",
+    "'ab'",
+    "[]",
+    "[1]",
+    "[1, null]",
+    "[1, 2]",
+    "{}",
+    "{x: 1}",
+    "{x: null}",
+    "9007199254740993",
+    "'1'",
+};
+
+static const char *value(struct world *w)
+{
+    return values[chance(w, ARRAY_LEN(values))];
+}
+
+static void add_condition(struct world *w, struct buf *out, int depth)
+{
+    static const char *const ops[] = { "==", "!=", "<", "<=", ">", ">=" };
+    static const char fields[] = "abc";
+
+    if (depth && chance(w, 3)) {
+        buf_add_char(out, '(');
+        add_condition(w, out, depth - 1);
+        buf_add_str(out, chance(w, 4) ? " AND " : " OR ");
+        add_condition(w, out, depth - 1);
+        buf_add_char(out, ')');
+        return;
+    }
+    char field = fields[chance(w, 3)];
+    switch (chance(w, 5)) {
+    case 0:
+        buf_printf(out, "d.%c IN [%s, %s, %s]", field, value(w), value(w), value(w));
+        return;
+    case 1:
+        buf_printf(out, "%s %s d.%c", value(w), ops[chance(w, 6)], field);
+        return;
+    case 2:
+        buf_printf(out, "!(d.%c == %s)", field, value(w));
+        return;
+    default:
+        buf_printf(out, "d.%c %s %s", field, ops[chance(w, 6)], value(w));
+        return;
+    }
+}
+
+/* The rows as one JSON text; "error" on an error. */
+static void run(struct world *w, const char *text, bool through_codec, struct buf *out)
+{
+    struct query_env env = { .store = w->store, .env = env_system() };
+    struct query_options opt = { .db_id = 1, .txn = w->txn, .through_codec = through_codec };
+    struct query *q = NULL;
+    struct error err = { 0 };
+    enum query_state state;
+
+    buf_clear(out);
+    if (query_new(&q, &env, slice_str(text), val_null, &opt, &err) != OK ||
+        query_run(q, &state, &err) != OK)
+        fail_msg("%s: %s", text, err.text);
+    for (size_t i = 0; i < query_row_count(q); i++) {
+        val_print(query_row(q, i), out);
+        buf_add_char(out, ' ');
+    }
+    query_free(q);
+}
+
+static void must_equal(struct world *w, const char *a, const char *b)
+{
+    struct buf one, two;
+
+    buf_init(&one, 0);
+    buf_init(&two, 0);
+    run(w, a, false, &one);
+    for (int codec = 0; codec < 2; codec++) {
+        run(w, b, codec, &two);
+        if (!slice_eq(buf_slice(&one), buf_slice(&two)))
+            fail_msg("%s\n  gives %s\n%s\n  gives %s", a, buf_cstr(&one), b, buf_cstr(&two));
+    }
+    buf_release(&one);
+    buf_release(&two);
+}
+
+static void compare_condition(struct world *w, const char *p)
+{
+    static char a[4000], b[4000];
+
+    snprintf(a, sizeof a,
+             "FOR d IN c OPTIONS {disableIndex: true} FILTER %s SORT d._key RETURN d._key", p);
+    snprintf(b, sizeof b, "FOR d IN c FILTER %s SORT d._key RETURN d._key", p);
+    must_equal(w, a, b);
+    snprintf(b, sizeof b, "FOR d IN c LET keep = (%s) SORT d._key FILTER keep RETURN d._key", p);
+    must_equal(w, a, b);
+    snprintf(b, sizeof b,
+             "FOR x IN 1..1 FOR d IN c FILTER x == 1 FILTER %s SORT d._key RETURN d._key", p);
+    must_equal(w, a, b);
+    snprintf(b, sizeof b, "FOR k IN (FOR d IN c FILTER %s RETURN d._key) SORT k RETURN k", p);
+    must_equal(w, a, b);
+    snprintf(a, sizeof a, "FOR d IN c COLLECT WITH COUNT INTO n RETURN n");
+    snprintf(
+        b, sizeof b,
+        "RETURN LENGTH(FOR d IN c FILTER %s RETURN 1) + LENGTH(FOR d IN c FILTER !(%s) RETURN d)",
+        p, p);
+    must_equal(w, a, b);
+    unsigned offset = chance(w, 20), count = chance(w, 50);
+    snprintf(
+        a, sizeof a,
+        "FOR x IN SLICE((FOR d IN c FILTER %s SORT d.b DESC, d.a, d._key RETURN d._key), %u, %u) "
+        "RETURN x",
+        p, offset, count);
+    snprintf(b, sizeof b,
+             "FOR d IN c FILTER %s SORT d.b DESC, d.a, d._key LIMIT %u, %u RETURN d._key", p,
+             offset, count);
+    if (count)
+        must_equal(w, a, b);
+}
+
+static void add_index(struct world *w, uint64_t collection, const char *def)
+{
+    struct arena *arena = arena_new(0);
+    struct error err = { 0 };
+    struct val v;
+    uint64_t id;
+    bool is_new;
+
+    assert_int_equal(val_parse(slice_str(def), arena, &v, &err), OK);
+    assert_int_equal(store_create_index(w->store, collection, v, &id, &is_new, &err), OK);
+    arena_free(arena);
+}
+
+static void plans_agree(void **state)
+{
+    struct world *w = *state;
+    struct error err = { 0 };
+    struct buf text;
+    struct collection_options c = { .name = slice_str("c"),
+                                    .type = COLLECTION_DOCUMENT,
+                                    .allow_user_keys = true };
+    uint64_t id;
+
+    assert_int_equal(store_create_collection(w->store, 1, &c, &id, &err), OK);
+    add_index(w, id, "{\"type\":\"persistent\",\"fields\":[\"a\",\"b\"]}");
+    add_index(w, id, "{\"type\":\"persistent\",\"fields\":[\"b\"],\"sparse\":true}");
+    add_index(w, id, "{\"type\":\"persistent\",\"fields\":[\"c\",\"a[*]\"]}");
+    add_index(w, id, "{\"type\":\"persistent\",\"fields\":[\"c\",\"b\",\"a\"]}");
+    assert_int_equal(txn_begin(&w->txn, w->store, &(struct txn_options){ 0 }, &err), OK);
+    buf_init(&text, 0);
+    for (int i = 0; i < DOCS; i++) {
+        struct buf rows;
+        buf_clear(&text);
+        buf_printf(&text, "INSERT {_key: '%d'", i);
+        for (char field = 'a'; field <= 'c'; field++)
+            if (chance(w, 6))
+                buf_printf(&text, ", %c: %s", field, value(w));
+        buf_add_str(&text, "} INTO c");
+        buf_init(&rows, 0);
+        run(w, buf_cstr(&text), false, &rows);
+        buf_release(&rows);
+    }
+    for (int i = 0; i < ROUNDS; i++) {
+        buf_clear(&text);
+        add_condition(w, &text, (int)chance(w, 4));
+        compare_condition(w, buf_cstr(&text));
+    }
+    buf_release(&text);
+}
+
+static int setup(void **state)
+{
+    struct world *w = mem_zalloc(sizeof *w);
+    struct store_options opt = { .settings = &w->settings };
+    struct error err = { 0 };
+
+    log_set_level(LOG_ERROR);
+    settings_init(&w->settings);
+    w->seed = getenv("SEED") ? strtoull(getenv("SEED"), NULL, 10) : 1;
+    assert_int_equal(store_open(&w->store, &opt, &err), OK);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+
+    txn_end(w->txn);
+    store_close(w->store);
+    mem_free(w);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(plans_agree, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
