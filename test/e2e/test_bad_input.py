@@ -446,8 +446,7 @@ def test_many_parallel(sim, things):
             return sim.request("POST", "/_api/document/things", json={"i": i}).status_code == 202
         if kind == 3:
             body = {"model": "chat", "messages": [{"role": "user", "content": f"weather {i}"}]}
-            return f"{i}" is not None and sim.request("POST", "/v1/chat/completions",
-                                                      json=body).status_code == 200
+            return sim.request("POST", "/v1/chat/completions", json=body).status_code == 200
         if kind == 4:
             return sim.request("POST", "/v1/embeddings",
                                json={"model": "embed", "input": f"t {i}"}).status_code == 200
