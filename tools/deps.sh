@@ -70,6 +70,19 @@ fail() {
     return 1
 }
 
+# logged NAME COMMAND...: a terminal sees everything as it happens; otherwise it goes to
+# build/deps/NAME.log, whose end is shown when the command fails.
+logged() {
+    local log=$deps/$1.log
+    shift
+    if [ -t 1 ]; then
+        "$@"
+    elif ! "$@" > "$log" 2>&1; then
+        tail -n 30 "$log" >&2
+        fail "the whole output is in ${log#"$root"/}"
+    fi
+}
+
 as_root() {
     if [ "$(id -u)" = 0 ]; then
         "$@"
@@ -118,8 +131,9 @@ install_packages() {
     done
     [ ${#missing[@]} = 0 ] && return 0
     say "apt-get install ${missing[*]}"
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o Acquire::Retries=3 update
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Acquire::Retries=3 \
+    logged apt-update as_root env DEBIAN_FRONTEND=noninteractive apt-get -q \
+        -o Acquire::Retries=3 update
+    logged apt-install as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Acquire::Retries=3 \
         -o DPkg::Lock::Timeout=120 install --no-install-recommends "${missing[@]}"
 }
 
@@ -150,8 +164,8 @@ download() {
     esac
     # With the hash in the requirement pip checks it before it runs a line of the package.
     echo "$1==$pin_version --hash=sha256:$pin_sha256" > "$deps/dl/$1.requirement"
-    "$deps/venv/bin/python" -m pip --disable-pip-version-check download --retries 5 --no-deps \
-        --require-hashes "${kind[@]}" -d "$deps/dl" -r "$deps/dl/$1.requirement"
+    logged "pip-$1" "$deps/venv/bin/python" -m pip --disable-pip-version-check download \
+        --retries 5 --no-deps --require-hashes "${kind[@]}" -d "$deps/dl" -r "$deps/dl/$1.requirement"
     [ -f "$file" ] || fail "pip did not bring $2"
     if ! matches "$file" "$pin_sha256"; then
         rm -f "$file"
@@ -212,7 +226,7 @@ build_llama() {
         -DGGML_OPENMP=OFF -DGGML_NATIVE=ON -DGGML_CCACHE=OFF \
         -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" > "$build/configure.log" 2>&1 ||
         { tail -n 20 "$build/configure.log" >&2 && fail "configuring llama.cpp did not work"; }
-    ninja -C "$build" llama llama-common
+    logged llama-build ninja -C "$build" llama llama-common
 
     mkdir -p "$out/lib" "$out/include/common" "$out/include/vendor"
     cp -up "$build"/src/libllama.a "$build"/ggml/src/libggml.a "$build"/ggml/src/libggml-cpu.a \
@@ -258,7 +272,7 @@ install_test_tools() {
     stamped "$venv/.installed" "$want" && return 0
     make_venv "$venv"
     say "pytest and the public clients (tools/test-requirements.txt)"
-    "$venv/bin/python" -m pip --disable-pip-version-check install -q --retries 5 --require-hashes \
+    logged pip-test "$venv/bin/python" -m pip --disable-pip-version-check install -q --retries 5 --require-hashes \
         --only-binary :all: -r "$root/tools/test-requirements.txt"
     echo "$want" > "$venv/.installed"
 }
