@@ -51,6 +51,7 @@ struct exec {
     const struct plan *plan;
     struct arena *arena;   /* results, rows: until the query ends */
     struct arena *scratch; /* one evaluation */
+    size_t memory_limit;   /* of either, and of an operator's own arena */
     struct txn *txn;
     struct expr_env env;
     const struct batch_call *const *calls;

@@ -18,6 +18,10 @@ struct sort {
     size_t count, cap, at, seen;
     bool is_sorted;
     bool is_full; /* the first limit rows are sorted: nothing behind the last can come through */
+    struct arena *own;      /* of rows and keys, when what was read can be given back; or NULL */
+    struct arena_mark mark; /* of the exec's arena, behind the first batch */
+    bool is_marked;
+    size_t batch_start; /* arrival number of the batch's first row */
 };
 
 static int compare_rows(const void *a, const void *b, void *arg)
@@ -33,16 +37,74 @@ static int compare_rows(const void *a, const void *b, void *arg)
     return x->order < y->order ? -1 : 1;
 }
 
+static void sort_reset(struct op *op)
+{
+    struct sort *s = op->state;
+
+    arena_free(s->own);
+    s->own = NULL;
+}
+
+/* Nothing but the documents of one scan and what is computed of them. */
+static bool reads_one_scan(const struct node *n)
+{
+    while (n->kind == NODE_FILTER || n->kind == NODE_CALC)
+        n = n->input;
+    bool is_scan = n->kind == NODE_ENUM_COLLECTION || n->kind == NODE_INDEX;
+    return is_scan && n->input->kind == NODE_SINGLETON;
+}
+
+static struct arena *sort_arena(const struct op *op, const struct sort *s)
+{
+    return s->own ? s->own : op->x->arena;
+}
+
 static void sort_reserve(struct op *op, struct sort *s)
 {
     if (s->count < s->cap)
         return;
     size_t cap = s->cap ? s->cap * 2 : 64;
-    struct sorted_row *rows = arena_alloc(op->x->arena, cap * sizeof *rows);
+    struct sorted_row *rows = arena_alloc(sort_arena(op, s), cap * sizeof *rows);
     if (s->count)
         memcpy(rows, s->rows, s->count * sizeof *rows);
     s->rows = rows;
     s->cap = cap;
+}
+
+/* A row that stays moves out of the memory that is given back. */
+static void move_row(struct op *op, struct sorted_row *r, struct arena *to)
+{
+    size_t regs = op->x->plan->reg_count, keys = op->n->expr_count;
+    struct val *row = arena_alloc(to, (regs + 1) * sizeof *row);
+    struct val *own_keys = arena_alloc(to, (keys + 1) * sizeof *own_keys);
+
+    memcpy(row, r->row, regs * sizeof *row);
+    for (const struct node *n = op->n->input; n->kind != NODE_SINGLETON; n = n->input)
+        if (n->reg != NO_REG)
+            row[n->reg] = val_copy(to, row[n->reg]);
+    for (size_t i = 0; i < keys; i++)
+        own_keys[i] = val_copy(to, r->keys[i]);
+    r->row = row;
+    r->keys = own_keys;
+}
+
+/*
+ * Under a LIMIT few of the rows stay. What a scan opened lies before the first
+ * batch's end; behind it are documents only.
+ */
+static void sort_give_back(struct op *op, struct sort *s)
+{
+    if (!s->own || !op->in || op->at < op->in->rows)
+        return;
+    for (size_t i = 0; s->is_marked && i < s->count; i++)
+        if (s->rows[i].order >= s->batch_start)
+            move_row(op, &s->rows[i], s->own);
+    if (s->is_marked)
+        arena_rewind(op->x->arena, s->mark);
+    else
+        s->mark = arena_mark(op->x->arena);
+    s->is_marked = true;
+    s->batch_start = s->seen;
 }
 
 static void sort_rows(struct op *op, struct sort *s)
@@ -91,16 +153,39 @@ static enum errc sort_fill(struct op *op, struct sort *s, enum exec_status *stat
 {
     struct val *row;
 
+    if (!s->own && !s->seen && op->n->limit > 0 && reads_one_scan(op->n->input))
+        s->own = arena_new(op->x->memory_limit);
     for (;;) {
+        sort_give_back(op, s);
         enum errc rc = op_input_row(op, &row, status, err);
         if (rc != OK || *status != EXEC_ROWS)
             return rc;
         rc = sort_add(op, s, row, err);
         if (rc == OK && s->seen % 256 == 0)
             rc = exec_poll(op->x, err);
+        if (rc == OK && s->own && s->seen % 256 == 0)
+            rc = arena_check(s->own, err);
         if (rc != OK)
             return rc;
     }
+}
+
+/* The result outlives the operator. */
+static void sort_settle(struct op *op, struct sort *s)
+{
+    sort_rows(op, s);
+    s->is_sorted = true;
+    if (op->n->limit >= 0 && s->count > (size_t)op->n->limit)
+        s->count = (size_t)op->n->limit;
+    if (!s->own)
+        return;
+    struct sorted_row *rows = arena_alloc(op->x->arena, (s->count + 1) * sizeof *rows);
+    for (size_t i = 0; i < s->count; i++) {
+        rows[i] = s->rows[i];
+        move_row(op, &rows[i], op->x->arena);
+    }
+    s->rows = rows;
+    sort_reset(op);
 }
 
 static enum errc sort_next(struct op *op, struct batch **out, enum exec_status *status,
@@ -112,8 +197,7 @@ static enum errc sort_next(struct op *op, struct batch **out, enum exec_status *
         enum errc rc = sort_fill(op, s, status, err);
         if (rc != OK || *status == EXEC_WAIT)
             return rc;
-        sort_rows(op, s);
-        s->is_sorted = true;
+        sort_settle(op, s);
     }
     op->out.rows = 0;
     *out = &op->out;
@@ -123,7 +207,7 @@ static enum errc sort_next(struct op *op, struct batch **out, enum exec_status *
     return OK;
 }
 
-const struct op_kind op_sort = { sort_next, NULL, sizeof(struct sort) };
+const struct op_kind op_sort = { sort_next, sort_reset, sizeof(struct sort) };
 
 /* ---- groups by value ---- */
 

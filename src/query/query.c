@@ -136,6 +136,7 @@ static void start_exec(struct query *q)
         .plan = q->plan,
         .arena = q->arena,
         .scratch = q->scratch,
+        .memory_limit = q->opt.memory_limit,
         .txn = txn_of(q),
         .env = { .txn = txn_of(q),
                  .db_id = q->opt.db_id,

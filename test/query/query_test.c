@@ -350,6 +350,33 @@ static void memory_is_limited(void **state)
         assert_string_equal(run_with(*state, greedy[i], opt), "32");
 }
 
+/* What a sort under LIMIT has read and does not keep is given back. */
+static void sorting_for_a_few_rows_needs_little_memory(void **state)
+{
+    struct world *w = *state;
+    struct query_options opt = { .memory_limit = 6 * MIB };
+
+    run(w, "FOR i IN 1..8000 INSERT {_key: TO_STRING(i), n: i, t: REPEAT('0123456789', 100)} "
+           "INTO c");
+    for (int codec = 0; codec < 2; codec++) {
+        opt.through_codec = codec;
+        assert_string_equal(
+            run_with(w,
+                     "FOR d IN c LET m = d.n * 2 SORT m DESC LIMIT 1, 2 RETURN [d.n, m, d.t == "
+                     "REPEAT('0123456789', 100), UNSET(d, '_rev', 't')]",
+                     opt),
+            "[7999,15998,true,{\"_key\":\"7999\",\"_id\":\"c/7999\",\"n\":7999}] "
+            "[7998,15996,true,{\"_key\":\"7998\",\"_id\":\"c/7998\",\"n\":7998}]");
+        assert_string_equal(
+            run_with(w,
+                     "FOR i IN 1..3 LET top = (FOR d IN c FILTER d.n % 4 == i SORT d.n LIMIT 2 "
+                     "RETURN d) RETURN top[*].n",
+                     opt),
+            "[1,5] [2,6] [3,7]");
+    }
+    assert_string_equal(run_with(w, "FOR d IN c SORT d.n LIMIT 7000 RETURN d", opt), "32");
+}
+
 static void warnings_are_limited_and_may_fail(void **state)
 {
     struct world *w = *state;
@@ -515,6 +542,7 @@ int main(void)
         TEST(cancel_stops_a_running_query),
         TEST(long_query_is_stopped),
         TEST(memory_is_limited),
+        TEST(sorting_for_a_few_rows_needs_little_memory),
         TEST(warnings_are_limited_and_may_fail),
         TEST(large_plans_run),
         TEST(explain_names_what_runs),
