@@ -29,8 +29,9 @@ static void headers(void *ctx, struct exchange *x)
 {
     struct run *r = ctx;
 
-    buf_printf(&r->seen, "%d %.*s?%.*s host=%.*s\n", exchange_method(x), SLICE_ARG(exchange_path(x)),
-               SLICE_ARG(exchange_query(x)), SLICE_ARG(exchange_header(x, "host")));
+    buf_printf(&r->seen, "%d %.*s?%.*s host=%.*s\n", exchange_method(x),
+               SLICE_ARG(exchange_path(x)), SLICE_ARG(exchange_query(x)),
+               SLICE_ARG(exchange_header(x, "host")));
 }
 
 static bool piece(void *ctx, struct exchange *x, struct slice bytes)
@@ -73,7 +74,8 @@ static void run(struct run *r, struct slice bytes, size_t step)
         r->p->ops->feed(r->p, slice_of(NULL, 0), &used);
     }
     if (e.status) {
-        buf_add_str(&r->seen, "error\n"); /* which of two errors is met first depends on the pieces */
+        buf_add_str(&r->seen,
+                    "error\n"); /* which of two errors is met first depends on the pieces */
         if (!e.text || !*e.text)
             abort();
     }

@@ -71,13 +71,20 @@ static void bodies_go_whole_or_in_pieces(void **state)
 
     (void)state;
     memset(large, 'x', sizeof large);
-    call_ok(c, &(struct http_call){ .method = "POST", .path = "/echo", .body = slice_str("small") }, &r);
+    call_ok(c, &(struct http_call){ .method = "POST", .path = "/echo", .body = slice_str("small") },
+            &r);
     assert_true(slice_is(buf_slice(&r.body), "small"));
     http_reply_release(&r);
-    call_ok(c, &(struct http_call){ .method = "POST", .path = "/echo", .body = slice_of(large, sizeof large) }, &r);
+    call_ok(c,
+            &(struct http_call){
+                .method = "POST", .path = "/echo", .body = slice_of(large, sizeof large) },
+            &r);
     assert_int_equal(r.body.len, sizeof large);
     http_reply_release(&r);
-    call_ok(c, &(struct http_call){ .method = "POST", .path = "/echo", .next_piece = next_piece, .body_ctx = &pieces }, &r);
+    call_ok(c,
+            &(struct http_call){
+                .method = "POST", .path = "/echo", .next_piece = next_piece, .body_ctx = &pieces },
+            &r);
     assert_int_equal(r.body.len, 10000);
     http_reply_release(&r);
     http_client_free(c);
@@ -93,10 +100,16 @@ static void an_early_refusal_is_read_while_sending(void **state)
     char *large = mem_zalloc(30000000);
 
     (void)state;
-    call_ok(c, &(struct http_call){ .method = "POST", .path = "/echo", .body = slice_of(large, 30000000) }, &r);
+    call_ok(
+        c,
+        &(struct http_call){ .method = "POST", .path = "/echo", .body = slice_of(large, 30000000) },
+        &r);
     assert_int_equal(r.status, 413);
     http_reply_release(&r);
-    call_ok(c, &(struct http_call){ .method = "POST", .path = "/echo", .next_piece = next_piece, .body_ctx = &pieces }, &r);
+    call_ok(c,
+            &(struct http_call){
+                .method = "POST", .path = "/echo", .next_piece = next_piece, .body_ctx = &pieces },
+            &r);
     assert_int_equal(r.status, 413);
     http_reply_release(&r);
     call_ok(c, &(struct http_call){ .method = "GET", .path = "/hello" }, &r);
@@ -125,7 +138,9 @@ static void replies_may_be_taken_in_pieces_and_stopped(void **state)
     struct fixture *f = fixture_new(default_limits());
     struct http_client *c = client_for(f->port, (struct http_client_options){ 0 });
     struct taken t = { 0, SIZE_MAX };
-    struct http_call call = { .method = "GET", .path = "/stream?3000", .on_piece = take_piece, .piece_ctx = &t };
+    struct http_call call = {
+        .method = "GET", .path = "/stream?3000", .on_piece = take_piece, .piece_ctx = &t
+    };
     struct http_reply r;
 
     (void)state;
@@ -156,7 +171,8 @@ static void a_kept_connection_that_was_closed_is_opened_again(void **state)
 
     (void)state;
     for (int i = 0; i < 3; i++) {
-        call_ok(c, &(struct http_call){ .method = "POST", .path = "/echo", .body = slice_str("x") }, &r);
+        call_ok(c, &(struct http_call){ .method = "POST", .path = "/echo", .body = slice_str("x") },
+                &r);
         assert_int_equal(r.status, 200);
         http_reply_release(&r);
         sleep_ms(400);
@@ -186,9 +202,12 @@ static void errors_say_what_to_do(void **state)
     opt.url = "http://h:1/path";
     assert_int_equal(http_client_new(&c, &opt, &err), ERR_INVALID);
     c = client_for(port, (struct http_client_options){ 0 });
-    assert_int_equal(http_client_call(c, &(struct http_call){ .method = "GET", .path = "/" }, &r, &err), ERR_IO);
+    assert_int_equal(
+        http_client_call(c, &(struct http_call){ .method = "GET", .path = "/" }, &r, &err), ERR_IO);
     char text[128];
-    snprintf(text, sizeof text, "cannot connect to http://127.0.0.1:%u: Connection refused; is themisd running?", port);
+    snprintf(text, sizeof text,
+             "cannot connect to http://127.0.0.1:%u: Connection refused; is themisd running?",
+             port);
     assert_string_equal(err.text, text);
     http_client_free(c);
 }
@@ -231,10 +250,12 @@ static void canned_start(struct canned *s, const char *answer, unsigned delay_ms
     pthread_create(&s->thread, NULL, serve_canned, s);
 }
 
-static enum errc ask_canned(struct canned *s, struct http_client_options opt, struct http_reply *r, struct error *err)
+static enum errc ask_canned(struct canned *s, struct http_client_options opt, struct http_reply *r,
+                            struct error *err)
 {
     struct http_client *c = client_for(s->port, opt);
-    enum errc rc = http_client_call(c, &(struct http_call){ .method = "GET", .path = "/x" }, r, err);
+    enum errc rc =
+        http_client_call(c, &(struct http_call){ .method = "GET", .path = "/x" }, r, err);
 
     http_client_free(c);
     pthread_join(s->thread, NULL);
@@ -250,7 +271,10 @@ static void credentials_are_sent(void **state)
 
     (void)state;
     canned_start(&s, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 0);
-    assert_int_equal(ask_canned(&s, (struct http_client_options){ .user = "Aladdin", .password = "open sesame" }, &r, &err), OK);
+    assert_int_equal(
+        ask_canned(&s, (struct http_client_options){ .user = "Aladdin", .password = "open sesame" },
+                   &r, &err),
+        OK);
     assert_has(&s.seen, "Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n");
     buf_release(&s.seen);
     http_reply_release(&r);
@@ -268,12 +292,16 @@ static void odd_answers_are_understood_or_refused(void **state)
         const char *answer, *body, *error;
         int status;
     } rows[] = {
-        { "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "ok", NULL, 200 },
+        { "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "ok", NULL,
+          200 },
         { "HTTP/1.1 200 OK\r\n\r\nto the end", "to the end", NULL, 200 },
         { "HTTP/1.0 200 OK\r\n\r\nto the end", "to the end", NULL, 200 },
-        { "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", "ok", NULL, 200 },
-        { "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf", NULL, "closed the connection before", 0 },
-        { "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n", NULL, "closed the connection before", 0 },
+        { "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", "ok", NULL,
+          200 },
+        { "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf", NULL, "closed the connection before",
+          0 },
+        { "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n", NULL,
+          "closed the connection before", 0 },
         { "", NULL, "closed the connection before", 0 },
         { "SSH-2.0-OpenSSH\r\n", NULL, "did not answer with HTTP", 0 },
     };
@@ -308,7 +336,8 @@ static void silence_times_out(void **state)
 
     (void)state;
     canned_start(&s, "HTTP/1.1 200 OK\r\n", 400);
-    assert_int_equal(ask_canned(&s, (struct http_client_options){ .read_ms = 100 }, &r, &err), ERR_TIMEOUT);
+    assert_int_equal(ask_canned(&s, (struct http_client_options){ .read_ms = 100 }, &r, &err),
+                     ERR_TIMEOUT);
     assert_non_null(strstr(err.text, "did not answer within 100 ms"));
     buf_release(&s.seen);
 }
@@ -326,7 +355,8 @@ static bool add_event(void *ctx, struct slice data)
 
 static void events_may_be_split_anywhere(void **state)
 {
-    static const char text[] = ": comment\n\ndata: one\n\nevent: x\r\ndata:two\r\ndata: more\r\n\r\ndata: [DONE]\n\n";
+    static const char text[] =
+        ": comment\n\ndata: one\n\nevent: x\r\ndata:two\r\ndata: more\r\n\r\ndata: [DONE]\n\n";
 
     (void)state;
     for (size_t cut = 0; cut + 1 <= sizeof text; cut++) {
@@ -335,7 +365,8 @@ static void events_may_be_split_anywhere(void **state)
         sse_reader_init(&r);
         buf_init(&all, 0);
         assert_true(sse_reader_add(&r, slice_of(text, cut), add_event, &all));
-        assert_true(sse_reader_add(&r, slice_of(text + cut, sizeof text - 1 - cut), add_event, &all));
+        assert_true(
+            sse_reader_add(&r, slice_of(text + cut, sizeof text - 1 - cut), add_event, &all));
         assert_string_equal(buf_cstr(&all), "one|two\nmore|[DONE]|");
         sse_reader_release(&r);
         buf_release(&all);
