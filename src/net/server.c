@@ -16,7 +16,8 @@ enum {
     BACKLOG = 1024,
     READ_BUFFER = 128 * KIB,
     ACCEPT_PAUSE_MS = 100,
-    ACCEPTS_PER_TURN = 64
+    ACCEPTS_PER_TURN = 64,
+    REPORT_MS = 10000
 };
 
 struct http_server {
@@ -29,7 +30,7 @@ struct http_server {
     struct conn *first;
     size_t connections, active;
     struct loop_timer *sweep;
-    uint64_t pause_until_ms;
+    uint64_t pause_until_ms, reported_ms;
     bool is_draining, is_paused;
     char *read_buffer;
 };
@@ -95,6 +96,16 @@ static void pause_accepting(struct http_server *s)
     uv_poll_stop(s->listener);
 }
 
+static void report_full(struct http_server *s, int why)
+{
+    uint64_t now = loop_now_ms(s->loop);
+
+    if (s->reported_ms && now - s->reported_ms < REPORT_MS)
+        return;
+    s->reported_ms = now;
+    log_warn("net", "accept: %s; %zu connections are open", strerror(why), s->connections);
+}
+
 static void on_accept(uv_poll_t *handle, int status, int events)
 {
     struct http_server *s = handle->data;
@@ -111,8 +122,7 @@ static void on_accept(uv_poll_t *handle, int status, int events)
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-            log_warn("net", "accept: %s; %zu connections are open", strerror(errno),
-                     s->connections);
+            report_full(s, errno);
             pause_accepting(s); /* a busy loop otherwise */
         }
         return;
