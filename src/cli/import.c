@@ -323,9 +323,13 @@ static int run(struct cli *c, int argc, char **argv)
     cli_no_options(argc, argv);
     if (!argc)
         return cli_misuse("usage: themis import FILE|FOLDER... [--collection NAME]");
-    for (int i = 0; i < argc; i++)
+    for (int i = 0; i < argc; i++) {
+        size_t len = strlen(argv[i]); /* "docs/" and "docs" name the same documents */
+        while (len > 1 && argv[i][len - 1] == '/')
+            argv[i][--len] = 0;
         if (find_files(im, argv[i], 0) != EXIT_DONE)
             code = EXIT_FAILED;
+    }
     for (size_t i = 0; i < im->file_count && code == EXIT_DONE; i++) {
         if (!import_file(im, im->files[i]))
             code = EXIT_FAILED;
