@@ -45,22 +45,6 @@ static void put_properties(struct reply *a, const struct collection *c)
     }
 }
 
-/* Begins a read transaction and finds the captured collection; fails the request itself. */
-static bool begin(struct request *r, struct txn **t, const struct collection **c)
-{
-    struct error err = { 0 };
-    struct txn_options opt = { .is_read_only = true };
-    enum errc rc = txn_begin(t, r->ctx->store, &opt, &err);
-
-    if (rc == OK)
-        rc = request_collection(r, *t, r->params[0], c, &err);
-    if (rc == OK)
-        return true;
-    txn_end(*t);
-    request_fail(r, &err);
-    return false;
-}
-
 static void list_collections(struct request *r)
 {
     struct error err = { 0 };
@@ -94,33 +78,30 @@ static void list_collections(struct request *r)
     reply_send(&a, 200);
 }
 
-static void get_collection(struct request *r)
+static void answer_collection(struct request *r, bool with_properties)
 {
     struct txn *t;
     const struct collection *c;
     struct reply a;
 
-    if (!begin(r, &t, &c))
+    if (!request_read_collection(r, r->params[0], &t, &c))
         return;
     reply_begin(&a, r);
     put_basic(&a, c);
+    if (with_properties)
+        put_properties(&a, c);
     txn_end(t);
     reply_send(&a, 200);
 }
 
+static void get_collection(struct request *r)
+{
+    answer_collection(r, false);
+}
+
 static void get_properties(struct request *r)
 {
-    struct txn *t;
-    const struct collection *c;
-    struct reply a;
-
-    if (!begin(r, &t, &c))
-        return;
-    reply_begin(&a, r);
-    put_basic(&a, c);
-    put_properties(&a, c);
-    txn_end(t);
-    reply_send(&a, 200);
+    answer_collection(r, true);
 }
 
 /* count, figures: properties and a number. */
@@ -132,7 +113,7 @@ static void answer_count(struct request *r, bool with_figures)
     struct reply a;
     uint64_t count;
 
-    if (!begin(r, &t, &c))
+    if (!request_read_collection(r, r->params[0], &t, &c))
         return;
     if (doc_count(t, c, &count, &err) != OK) {
         txn_end(t);
@@ -192,7 +173,7 @@ static void answer_checksum(struct request *r, const char *member, bool with_rev
     struct reply a;
     uint64_t sum;
 
-    if (!begin(r, &t, &c))
+    if (!request_read_collection(r, r->params[0], &t, &c))
         return;
     if (checksum(t, c, with_rev, &sum, &err) != OK) {
         txn_end(t);
@@ -259,22 +240,15 @@ static enum errc read_options(struct request *r, struct val body, struct collect
 static void post_collection(struct request *r)
 {
     struct error err = { 0 };
-    struct txn_options topt = { .is_read_only = true };
     struct collection_options opt;
-    const struct database *db;
-    struct txn *t = NULL;
     struct val body;
-    uint64_t id;
+    uint64_t id, db_id;
     enum errc rc = request_object(r, &body, &err);
 
     if (rc == OK)
         rc = read_options(r, body, &opt, &err);
     if (rc == OK)
-        rc = txn_begin(&t, r->ctx->store, &topt, &err);
-    if (rc == OK)
-        rc = request_database(r, txn_catalog(t), &db, &err);
-    uint64_t db_id = rc == OK ? db->id : 0;
-    txn_end(t);
+        rc = request_database_id(r, &db_id, &err);
     if (rc == OK)
         rc = store_create_collection(r->ctx->store, db_id, &opt, &id, &err);
     if (rc != OK) {
@@ -295,7 +269,7 @@ static void change(struct request *r,
     const struct collection *c;
     struct reply a;
 
-    if (!begin(r, &t, &c))
+    if (!request_read_collection(r, r->params[0], &t, &c))
         return;
     enum errc rc = fn(r, c, &err);
     if (rc != OK) {

@@ -17,20 +17,6 @@ static uint64_t now_ms(void)
     return env_mono_ms(env_system());
 }
 
-static enum errc database_id(struct request *r, uint64_t *out, struct error *err)
-{
-    struct txn_options opt = { .is_read_only = true };
-    const struct database *db;
-    struct txn *t = NULL;
-    enum errc rc = txn_begin(&t, r->ctx->store, &opt, err);
-
-    if (rc == OK)
-        rc = request_database(r, txn_catalog(t), &db, err);
-    *out = rc == OK ? db->id : 0;
-    txn_end(t);
-    return rc;
-}
-
 static void wake_request(void *ctx)
 {
     request_wake(ctx);
@@ -79,7 +65,7 @@ static enum errc read_query(struct request *r, struct val body, struct query_opt
         if (!q->max_runtime_ms || ms < q->max_runtime_ms)
             q->max_runtime_ms = ms ? ms : 1;
     }
-    TRY(database_id(r, &q->db_id, err));
+    TRY(request_database_id(r, &q->db_id, err));
 out:
     return rc;
 }
@@ -188,7 +174,7 @@ static void next_batch(struct request *r, uint64_t batch_id)
     struct error err = { 0 };
     uint64_t db_id, id = strtoull(r->params[0].ptr, NULL, 10);
     struct val body;
-    enum errc rc = database_id(r, &db_id, &err);
+    enum errc rc = request_database_id(r, &db_id, &err);
 
     if (rc == OK)
         rc = cursors_next(r->ctx->cursors, id, db_id, batch_id, now_ms(), r->arena, &body, &err);
@@ -213,7 +199,7 @@ static void delete_cursor(struct request *r)
     struct error err = { 0 };
     uint64_t db_id;
     struct reply a;
-    enum errc rc = database_id(r, &db_id, &err);
+    enum errc rc = request_database_id(r, &db_id, &err);
 
     if (rc == OK)
         rc = cursors_remove(r->ctx->cursors, strtoull(r->params[0].ptr, NULL, 10), db_id, &err);

@@ -46,21 +46,6 @@ static void put_index(struct reply *a, const struct collection *c, const struct 
         reply_bool(a, "isBuilding", true);
 }
 
-static bool begin(struct request *r, struct slice name, struct txn **t, const struct collection **c)
-{
-    struct error err = { 0 };
-    struct txn_options opt = { .is_read_only = true };
-    enum errc rc = txn_begin(t, r->ctx->store, &opt, &err);
-
-    if (rc == OK)
-        rc = request_collection(r, *t, name, c, &err);
-    if (rc == OK)
-        return true;
-    txn_end(*t);
-    request_fail(r, &err);
-    return false;
-}
-
 static bool needs_collection(struct request *r, struct slice *name)
 {
     struct error err = { 0 };
@@ -79,7 +64,7 @@ static void list_indexes(struct request *r)
     const struct collection *c;
     struct reply a;
 
-    if (!needs_collection(r, &name) || !begin(r, name, &t, &c))
+    if (!needs_collection(r, &name) || !request_read_collection(r, name, &t, &c))
         return;
     reply_begin(&a, r);
     reply_list(&a, "indexes");
@@ -129,7 +114,7 @@ static void get_index(struct request *r)
     struct txn *t;
     const struct collection *c;
 
-    if (!begin(r, r->params[0], &t, &c))
+    if (!request_read_collection(r, r->params[0], &t, &c))
         return;
     const struct index_def *i = collection_index_named(c, r->params[1]);
     if (!i) {
@@ -157,7 +142,7 @@ static void post_index(struct request *r)
         request_fail(r, &err);
         return;
     }
-    if (!begin(r, name, &t, &c))
+    if (!request_read_collection(r, name, &t, &c))
         return;
     collection_id = c->id;
     txn_end(t);
@@ -166,7 +151,7 @@ static void post_index(struct request *r)
         request_fail(r, &err);
         return;
     }
-    if (!begin(r, name, &t, &c))
+    if (!request_read_collection(r, name, &t, &c))
         return;
     const struct index_def *i = collection_index(c, id);
     if (i)
@@ -183,7 +168,7 @@ static void delete_index(struct request *r)
     const struct collection *c;
     struct reply a;
 
-    if (!begin(r, r->params[0], &t, &c))
+    if (!request_read_collection(r, r->params[0], &t, &c))
         return;
     const struct index_def *i = collection_index_named(c, r->params[1]);
     if (!i) {

@@ -4,6 +4,7 @@
  * passages alone; /v1/import: texts become documents and chunks.
  */
 #include "base/val_text.h"
+#include "server/body.h"
 #include "server/reply.h"
 #include "server/router.h"
 #include <math.h>
@@ -12,60 +13,9 @@
 
 enum { IMPORT_DOCS_MAX = 1000 };
 
-static enum errc database_id(struct request *r, uint64_t *out, struct error *err)
-{
-    struct txn_options opt = { .is_read_only = true };
-    const struct database *db;
-    struct txn *t = NULL;
-    enum errc rc = txn_begin(&t, r->ctx->store, &opt, err);
-
-    if (rc == OK)
-        rc = request_database(r, txn_catalog(t), &db, err);
-    *out = rc == OK ? db->id : 0;
-    txn_end(t);
-    return rc;
-}
-
 static void wake(void *ctx)
 {
     request_wake(ctx);
-}
-
-static enum errc check_names(struct val body, const char *const *known, size_t count,
-                             struct error *err)
-{
-    for (size_t i = 0; i < val_count(body); i++) {
-        bool is_known = false;
-        for (size_t k = 0; k < count; k++)
-            is_known |= slice_is(val_name_at(body, i), known[k]);
-        if (!is_known)
-            return fail(err, ERR_INVALID, "unknown field '%.*s'", SLICE_ARG(val_name_at(body, i)));
-    }
-    return OK;
-}
-
-static enum errc text_in(struct val body, const char *name, struct slice *out, struct error *err)
-{
-    struct val v = val_get(body, slice_str(name));
-
-    *out = val_string(v);
-    if (val_is_null(v) || val_type(v) == VAL_STRING)
-        return OK;
-    return fail(err, ERR_INVALID, "'%s' must be a string", name);
-}
-
-static enum errc number_in(struct val body, const char *name, double min, double max, double def,
-                           double *out, struct error *err)
-{
-    struct val v = val_get(body, slice_str(name));
-
-    *out = def;
-    if (val_is_null(v))
-        return OK;
-    *out = val_double(v);
-    if (val_type(v) == VAL_NUMBER && *out >= min && *out <= max)
-        return OK;
-    return fail(err, ERR_INVALID, "'%s' must be a number from %g to %g", name, min, max);
 }
 
 /* ---- ask ---- */
@@ -275,26 +225,25 @@ static enum errc read_ask(struct val body, struct rag_ask_options *opt, struct a
     static const char *const known[] = { "question",        "collection",  "model",
                                          "embedding_model", "top_k",       "min_score",
                                          "max_tokens",      "temperature", "stream" };
-    struct val stream = val_get(body, slice_str("stream"));
+    bool is_streaming;
     double top_k, max_tokens;
     enum errc rc = OK;
 
-    TRY(check_names(body, known, ARRAY_LEN(known), err));
-    TRY(text_in(body, "question", &opt->question, err));
+    TRY(body_check_names(body, known, ARRAY_LEN(known), err));
+    TRY(body_text(body, "question", &opt->question, err));
     if (!opt->question.len)
         return fail(err, ERR_INVALID, "'question' must be a text that is not empty");
-    TRY(text_in(body, "collection", &opt->chunks, err));
-    TRY(text_in(body, "model", &opt->model, err));
-    TRY(text_in(body, "embedding_model", &opt->embedding_model, err));
-    TRY(number_in(body, "top_k", 1, 100, 0, &top_k, err));
-    TRY(number_in(body, "min_score", -1, 1, NAN, &opt->min_score, err));
-    TRY(number_in(body, "max_tokens", 1, 100000, 0, &max_tokens, err));
-    TRY(number_in(body, "temperature", 0, 2, NAN, &opt->temperature, err));
-    if (!val_is_null(stream) && val_type(stream) != VAL_BOOL)
-        return fail(err, ERR_INVALID, "'stream' must be true or false");
+    TRY(body_text(body, "collection", &opt->chunks, err));
+    TRY(body_text(body, "model", &opt->model, err));
+    TRY(body_text(body, "embedding_model", &opt->embedding_model, err));
+    TRY(body_number(body, "top_k", 1, 100, 0, &top_k, err));
+    TRY(body_number(body, "min_score", -1, 1, NAN, &opt->min_score, err));
+    TRY(body_number(body, "max_tokens", 1, 100000, 0, &max_tokens, err));
+    TRY(body_number(body, "temperature", 0, 2, NAN, &opt->temperature, err));
+    TRY(body_bool(body, "stream", &is_streaming, err));
     opt->top_k = (uint32_t)top_k;
     opt->max_tokens = (uint32_t)max_tokens;
-    k->is_streaming = val_bool(stream) && !k->is_search;
+    k->is_streaming = is_streaming && !k->is_search;
 out:
     return rc;
 }
@@ -314,7 +263,7 @@ static void ask(struct request *r, bool is_search)
     pthread_mutex_init(&k->lock, NULL);
     TRY(request_object(r, &body, &err));
     TRY(read_ask(body, &opt, k, &err));
-    TRY(database_id(r, &opt.db_id, &err));
+    TRY(request_database_id(r, &opt.db_id, &err));
     if (k->is_streaming)
         opt.on_text = on_text;
     r->state = k;
@@ -338,10 +287,6 @@ static void post_search(struct request *r)
 
 /* ---- import ---- */
 
-struct import {
-    struct rag_import *import;
-};
-
 static enum errc read_source(struct val v, struct rag_source *s, struct error *err)
 {
     static const char *const known[] = { "path", "title", "text", "format", "attributes" };
@@ -350,11 +295,11 @@ static enum errc read_source(struct val v, struct rag_source *s, struct error *e
 
     if (val_type(v) != VAL_OBJECT)
         return fail(err, ERR_INVALID, "each document must be an object {path, text}");
-    TRY(check_names(v, known, ARRAY_LEN(known), err));
-    TRY(text_in(v, "path", &s->path, err));
-    TRY(text_in(v, "title", &s->title, err));
-    TRY(text_in(v, "text", &s->text, err));
-    TRY(text_in(v, "format", &format, err));
+    TRY(body_check_names(v, known, ARRAY_LEN(known), err));
+    TRY(body_text(v, "path", &s->path, err));
+    TRY(body_text(v, "title", &s->title, err));
+    TRY(body_text(v, "text", &s->text, err));
+    TRY(body_text(v, "format", &format, err));
     if (!s->path.len)
         return fail(err, ERR_INVALID, "each document needs a 'path', which identifies it");
     if (format.len && !slice_is(format, "text") && !slice_is(format, "markdown"))
@@ -369,14 +314,14 @@ out:
 
 static void step_import(struct request *r)
 {
-    struct import *k = r->state;
+    struct rag_import *import = r->state;
     struct error err = { 0 };
     struct rag_import_result result;
     enum rag_state state;
     struct reply a;
 
-    if (rag_import_step(k->import, &state, &result, &err) != OK) {
-        rag_import_free(k->import);
+    if (rag_import_step(import, &state, &result, &err) != OK) {
+        rag_import_free(import);
         request_fail(r, &err);
         return;
     }
@@ -384,7 +329,7 @@ static void step_import(struct request *r)
         request_park(r, step_import);
         return;
     }
-    rag_import_free(k->import);
+    rag_import_free(import);
     reply_begin(&a, r);
     reply_int(&a, "documents", result.documents);
     reply_int(&a, "unchanged", result.unchanged);
@@ -399,7 +344,7 @@ static void post_import(struct request *r)
     static const char *const known[] = { "documents", "model", "documents_collection",
                                          "chunks_collection" };
     struct error err = { 0 };
-    struct import *k = ARENA_NEW(r->arena, struct import);
+    struct rag_import *import;
     struct rag_import_options opt = { 0 };
     struct rag_wake waker = { wake, r, exchange_cancel_flag(r->x) };
     struct val body, list;
@@ -408,10 +353,10 @@ static void post_import(struct request *r)
     enum errc rc = OK;
 
     TRY(request_object(r, &body, &err));
-    TRY(check_names(body, known, ARRAY_LEN(known), &err));
-    TRY(text_in(body, "model", &opt.model, &err));
-    TRY(text_in(body, "documents_collection", &opt.documents, &err));
-    TRY(text_in(body, "chunks_collection", &opt.chunks, &err));
+    TRY(body_check_names(body, known, ARRAY_LEN(known), &err));
+    TRY(body_text(body, "model", &opt.model, &err));
+    TRY(body_text(body, "documents_collection", &opt.documents, &err));
+    TRY(body_text(body, "chunks_collection", &opt.chunks, &err));
     list = val_get(body, slice_str("documents"));
     count = val_count(list);
     if (val_type(list) != VAL_ARRAY || !count || count > IMPORT_DOCS_MAX)
@@ -420,9 +365,9 @@ static void post_import(struct request *r)
     sources = arena_zalloc(r->arena, count * sizeof *sources);
     for (size_t i = 0; i < count; i++)
         TRY(read_source(val_at(list, i), &sources[i], &err));
-    TRY(database_id(r, &opt.db_id, &err));
-    r->state = k;
-    TRY(rag_import_start(&k->import, &r->ctx->rag, &opt, sources, count, waker, &err));
+    TRY(request_database_id(r, &opt.db_id, &err));
+    TRY(rag_import_start(&import, &r->ctx->rag, &opt, sources, count, waker, &err));
+    r->state = import;
 out:
     if (rc == OK)
         step_import(r);
@@ -436,7 +381,7 @@ static void delete_document(struct request *r)
     struct rag_import_options opt = { 0 };
     struct slice path;
     struct reply a;
-    enum errc rc = database_id(r, &opt.db_id, &err);
+    enum errc rc = request_database_id(r, &opt.db_id, &err);
 
     if (rc == OK && (!request_param(r, "path", &path) || !path.len))
         rc = fail(&err, ERR_INVALID, "the parameter path says which document to forget");

@@ -7,6 +7,7 @@
  */
 #include "base/hash.h"
 #include "base/val_text.h"
+#include "server/body.h"
 #include "server/reply.h"
 #include "server/router.h"
 #include "server/server.h"
@@ -91,40 +92,6 @@ static enum errc check_fields(struct val body, const struct field_rule *rules, s
     return OK;
 }
 
-static enum errc get_number(struct val body, const char *name, double min, double max, double def,
-                            double *out, struct error *err)
-{
-    struct val v = val_get(body, slice_str(name));
-
-    *out = def;
-    if (val_is_null(v))
-        return OK;
-    *out = val_double(v);
-    if (val_type(v) == VAL_NUMBER && *out >= min && *out <= max)
-        return OK;
-    return fail(err, ERR_INVALID, "'%s' must be a number from %g to %g", name, min, max);
-}
-
-static enum errc get_bool(struct val body, const char *name, bool *out, struct error *err)
-{
-    struct val v = val_get(body, slice_str(name));
-
-    *out = val_bool(v);
-    if (val_is_null(v) || val_type(v) == VAL_BOOL)
-        return OK;
-    return fail(err, ERR_INVALID, "'%s' must be true or false", name);
-}
-
-static enum errc get_text(struct val body, const char *name, struct slice *out, struct error *err)
-{
-    struct val v = val_get(body, slice_str(name));
-
-    *out = val_string(v);
-    if (val_is_null(v) || val_type(v) == VAL_STRING)
-        return OK;
-    return fail(err, ERR_INVALID, "'%s' must be a string", name);
-}
-
 static enum errc read_sampling(struct val body, struct gen_sampling *s, struct error *err)
 {
     enum errc rc = OK;
@@ -132,14 +99,14 @@ static enum errc read_sampling(struct val body, struct gen_sampling *s, struct e
     struct val seed = val_get(body, slice_str("seed"));
 
     *s = gen_sampling_default();
-    TRY(get_number(body, "temperature", 0, 2, s->temperature, &s->temperature, err));
-    TRY(get_number(body, "top_p", 0, 1, s->top_p, &s->top_p, err));
-    TRY(get_number(body, "min_p", 0, 1, s->min_p, &s->min_p, err));
-    TRY(get_number(body, "top_k", 0, 1000000, s->top_k, &d, err));
+    TRY(body_number(body, "temperature", 0, 2, s->temperature, &s->temperature, err));
+    TRY(body_number(body, "top_p", 0, 1, s->top_p, &s->top_p, err));
+    TRY(body_number(body, "min_p", 0, 1, s->min_p, &s->min_p, err));
+    TRY(body_number(body, "top_k", 0, 1000000, s->top_k, &d, err));
     s->top_k = (int)d;
-    TRY(get_number(body, "repeat_penalty", 0.1, 10, s->repeat_penalty, &s->repeat_penalty, err));
-    TRY(get_number(body, "presence_penalty", -2, 2, 0, &s->presence_penalty, err));
-    TRY(get_number(body, "frequency_penalty", -2, 2, 0, &s->frequency_penalty, err));
+    TRY(body_number(body, "repeat_penalty", 0.1, 10, s->repeat_penalty, &s->repeat_penalty, err));
+    TRY(body_number(body, "presence_penalty", -2, 2, 0, &s->presence_penalty, err));
+    TRY(body_number(body, "frequency_penalty", -2, 2, 0, &s->frequency_penalty, err));
     if (val_is_null(seed))
         return OK;
     if (!val_is_int(seed))
@@ -402,18 +369,18 @@ static enum errc read_generation(struct request *r, struct val body, struct gen_
     TRY(read_sampling(body, &req->sampling, err));
     TRY(read_stops(body, stops, &req->stop_count, err));
     req->stops = stops;
-    TRY(get_number(body, "n", 1, 128, 1, &n, err));
+    TRY(body_number(body, "n", 1, 128, 1, &n, err));
     if (n != 1)
         return fail(err, ERR_NOT_IMPLEMENTED, "not implemented: n greater than 1");
-    TRY(get_number(body, "max_tokens", 1, 1e6, 0, &max_tokens, err));
-    TRY(get_number(body, "max_completion_tokens", 1, 1e6, max_tokens, &max_completion, err));
+    TRY(body_number(body, "max_tokens", 1, 1e6, 0, &max_tokens, err));
+    TRY(body_number(body, "max_completion_tokens", 1, 1e6, max_tokens, &max_completion, err));
     req->max_tokens = (uint32_t)max_completion;
-    TRY(get_bool(body, "stream", &g->is_streaming, err));
+    TRY(body_bool(body, "stream", &g->is_streaming, err));
     if (!val_is_null(options) && val_type(options) != VAL_OBJECT)
         return fail(err, ERR_INVALID, "'stream_options' must be an object");
-    TRY(get_bool(options, "include_usage", &g->wants_usage, err));
-    TRY(get_text(body, "model", &req->model, err));
-    TRY(get_text(body, "domain", &req->domain, err));
+    TRY(body_bool(options, "include_usage", &g->wants_usage, err));
+    TRY(body_text(body, "model", &req->model, err));
+    TRY(body_text(body, "domain", &req->domain, err));
     if (format.len && !slice_is(format, "text"))
         return fail(err, ERR_NOT_IMPLEMENTED, "not implemented: response_format %.*s",
                     SLICE_ARG(format));
@@ -596,8 +563,8 @@ static void post_embeddings(struct request *r)
     e->r = r;
     TRY(request_object(r, &body, &err));
     TRY(check_fields(body, fields, ARRAY_LEN(fields), &err));
-    TRY(get_text(body, "model", &req.model, &err));
-    TRY(get_text(body, "encoding_format", &format, &err));
+    TRY(body_text(body, "model", &req.model, &err));
+    TRY(body_text(body, "encoding_format", &format, &err));
     if (format.len && !slice_is(format, "float") && !slice_is(format, "base64"))
         TRY(fail(&err, ERR_INVALID, "'encoding_format' must be float or base64"));
     e->wants_base64 = slice_is(format, "base64");

@@ -183,7 +183,6 @@ static bool claims_accept(struct val header, struct val claims, struct identity 
     /* ArangoDB's superuser token: no user, a server_id, signed with the shared secret. */
     if (!user.len && val_type(val_get(claims, slice_str("server_id"))) == VAL_STRING) {
         strcpy(out->user, "root");
-        out->is_superuser = true;
         return true;
     }
     return false;

@@ -22,7 +22,6 @@ bool auth_has_password(const struct auth *a);
 
 struct identity {
     char user[65]; /* "" = nobody */
-    bool is_superuser;
 };
 
 /*

@@ -53,22 +53,6 @@ enum errc request_flag(struct request *r, const char *name, bool def, bool *out,
                 SLICE_ARG(text));
 }
 
-enum errc request_number(struct request *r, const char *name, int64_t def, int64_t min, int64_t max,
-                         int64_t *out, struct error *err)
-{
-    struct slice text;
-    char *end;
-
-    *out = def;
-    if (!request_param(r, name, &text))
-        return OK;
-    *out = strtoll(text.ptr, &end, 10);
-    if (text.len && *end == 0 && *out >= min && *out <= max)
-        return OK;
-    return fail(err, ERR_INVALID, "parameter %s must be a number from %lld to %lld (got '%.*s')",
-                name, (long long)min, (long long)max, SLICE_ARG(text));
-}
-
 enum errc request_json(struct request *r, struct val *out, struct error *err)
 {
     struct slice body = exchange_body(r->x);
@@ -108,6 +92,37 @@ enum errc request_collection(struct request *r, struct txn *t, struct slice name
     if (*out)
         return OK;
     return fail_num(err, 1203, "collection or view not found: %.*s", SLICE_ARG(name));
+}
+
+enum errc request_database_id(struct request *r, uint64_t *out, struct error *err)
+{
+    struct txn_options opt = { .is_read_only = true };
+    const struct database *db;
+    struct txn *t = NULL;
+    enum errc rc = txn_begin(&t, r->ctx->store, &opt, err);
+
+    if (rc == OK)
+        rc = request_database(r, txn_catalog(t), &db, err);
+    *out = rc == OK ? db->id : 0;
+    txn_end(t);
+    return rc;
+}
+
+bool request_read_collection(struct request *r, struct slice name, struct txn **t,
+                             const struct collection **c)
+{
+    struct error err = { 0 };
+    struct txn_options opt = { .is_read_only = true };
+
+    *t = NULL;
+    enum errc rc = txn_begin(t, r->ctx->store, &opt, &err);
+    if (rc == OK)
+        rc = request_collection(r, *t, name, c, &err);
+    if (rc == OK)
+        return true;
+    txn_end(*t);
+    request_fail(r, &err);
+    return false;
 }
 
 /* ---- answering ---- */

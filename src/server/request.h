@@ -69,8 +69,6 @@ bool request_param(struct request *r, const char *name, struct slice *out);
 /* true/1/on/yes, false/0/off/no; anything else is ERR_INVALID. */
 MUST_CHECK enum errc request_flag(struct request *r, const char *name, bool def, bool *out,
                                   struct error *err);
-MUST_CHECK enum errc request_number(struct request *r, const char *name, int64_t def, int64_t min,
-                                    int64_t max, int64_t *out, struct error *err);
 /* The body as JSON; empty body = null. Broken JSON: errorNum 600. */
 MUST_CHECK enum errc request_json(struct request *r, struct val *out, struct error *err);
 MUST_CHECK enum errc request_object(struct request *r, struct val *out, struct error *err);
@@ -78,9 +76,18 @@ MUST_CHECK enum errc request_object(struct request *r, struct val *out, struct e
 /* The database of the URL in the catalog of the transaction: 1228 when unknown. */
 MUST_CHECK enum errc request_database(struct request *r, const struct catalog *c,
                                       const struct database **out, struct error *err);
-/* Begins a transaction and finds database and collection (captured or named). */
+/* Its id, from a transaction of its own. */
+MUST_CHECK enum errc request_database_id(struct request *r, uint64_t *out, struct error *err);
+/* A collection of that database, by name or id: 1203 when unknown. */
 MUST_CHECK enum errc request_collection(struct request *r, struct txn *t, struct slice name,
                                         const struct collection **out, struct error *err);
+
+/*
+ * Begins a read-only transaction and finds the collection. False: the request
+ * has been answered with the error.
+ */
+bool request_read_collection(struct request *r, struct slice name, struct txn **t,
+                             const struct collection **c);
 
 /* ---- answering: each ends the request ---- */
 

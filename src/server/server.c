@@ -30,7 +30,6 @@ struct server {
     struct job expire_job;
     atomic_bool is_expiring;
     uint64_t last_expire_ms, drain_until_ms;
-    struct loop_task stop_task;
 };
 
 static struct metric requests_refused =
@@ -228,17 +227,6 @@ static void on_signal(void *arg, int signum)
 {
     (void)signum;
     begin_drain(arg);
-}
-
-static void stop_run(struct loop_task *task)
-{
-    begin_drain(CONTAINER_OF(task, struct server, stop_task));
-}
-
-void server_stop(struct server *s)
-{
-    s->stop_task.run = stop_run;
-    loop_post(s->loop, &s->stop_task);
 }
 
 /* ---- start ---- */

@@ -39,9 +39,6 @@ MUST_CHECK enum errc server_open(struct server **out, const struct server_option
 void server_run(struct server *s);
 uint16_t server_port(const struct server *s);
 
-/* From another thread: as SIGTERM. */
-void server_stop(struct server *s);
-
 /* Stop accepting, cancel, models, workers, store: in this order. */
 void server_close(struct server *s);
 
