@@ -488,6 +488,7 @@ enum errc committer_new(struct committer **out, const struct commit_parts *parts
     c->queue_end = &c->queue;
     c->sinks_end = &c->sinks;
     c->gathering = 2;
+    c->done[1] = 1; /* the group before the first */
     c->seq = c->stats.last_seq = parts->last_seq;
     c->on_fatal = fatal_default;
     c->trail = trail_new();
@@ -532,9 +533,16 @@ void committer_add_sink(struct committer *c, struct commit_sink *sink)
 
 /* ---- the callers' side ---- */
 
+static void wait_for_group(struct committer *c, uint32_t number)
+{
+    _Atomic uint32_t *word = &c->done[number & 1];
+    uint32_t seen;
+    while ((int32_t)((seen = atomic_load_explicit(word, memory_order_acquire)) - number) < 0)
+        syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+}
+
 static void submit_and_wait(struct committer *c, struct commit_request *r)
 {
-    uint32_t seen;
     r->next = NULL;
     pthread_mutex_lock(&c->lock);
     *c->queue_end = r;
@@ -544,9 +552,7 @@ static void submit_and_wait(struct committer *c, struct commit_request *r)
     if (c->wanted ? c->queued >= c->wanted : c->queued == 1)
         pthread_cond_signal(&c->work);
     pthread_mutex_unlock(&c->lock);
-    _Atomic uint32_t *word = &c->done[mine & 1];
-    while ((int32_t)((seen = atomic_load_explicit(word, memory_order_acquire)) - mine) < 0)
-        syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+    wait_for_group(c, mine);
 }
 
 enum errc committer_commit(struct committer *c, struct commit_request *r, struct error *err)
@@ -557,8 +563,12 @@ enum errc committer_commit(struct committer *c, struct commit_request *r, struct
     } else {
         pthread_mutex_lock(&c->lock);
         c->stats.conflicts++;
+        uint32_t last = c->gathering - 1;
         pthread_mutex_unlock(&c->lock);
         metric_add(&conflicts_total, 1);
+        /* The winner may be in a group that is still being written: whoever tries again at once
+         * must get a view that has it, or would lose against the same commit over and over. */
+        wait_for_group(c, last);
     }
     if (r->rc != OK && err)
         *err = r->err;

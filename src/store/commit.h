@@ -65,7 +65,10 @@ void committer_add_sink(struct committer *c, struct commit_sink *sink);
 struct view *committer_view(struct committer *c); /* newest; give it back: */
 void committer_release(struct committer *c, struct view *view);
 
-/* Waits. ERR_CONFLICT leaves the key in r->conflict (empty: the window is too short). */
+/*
+ * Waits. ERR_CONFLICT leaves the key in r->conflict (empty: the window is too short); a view taken
+ * after it contains the commit that won.
+ */
 MUST_CHECK enum errc committer_commit(struct committer *c, struct commit_request *r,
                                       struct error *err);
 

@@ -3,6 +3,8 @@
 #include "fixture.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/fault.h"
 #include "base/key.h"
@@ -379,6 +381,75 @@ static void a_replica_fed_by_a_sink_is_equal(void **out)
     kv_batch_release(&r.batch);
 }
 
+/* A sink that keeps a commit from being published for a while. */
+struct slow_sink {
+    struct fixture *f;
+    atomic_bool is_slow;
+    _Atomic uint64_t staged;
+};
+
+static enum errc stage_slowly(void *ctx, uint64_t seq, struct slice batch, struct error *err)
+{
+    struct slow_sink *s = ctx;
+    (void)batch, (void)err;
+    atomic_store(&s->staged, seq);
+    if (atomic_exchange(&s->is_slow, false))
+        usleep(50 * 1000);
+    return OK;
+}
+
+static enum errc replace_a(struct fixture *f, struct txn *t, struct arena *arena, struct error *err)
+{
+    struct doc_change change;
+    struct val doc;
+    OK_OR_FAIL(val_parse(slice_str("{\"n\":1}"), arena, &doc, err), err);
+    enum errc rc = doc_replace(t, in(f, t, "c"), slice_str("a"), doc, NULL, arena, &change, err);
+    return rc == OK ? txn_commit(t, err) : rc;
+}
+
+static void *win(void *arg)
+{
+    struct slow_sink *s = arg;
+    struct error err = { 0 };
+    struct arena *arena = arena_new(0);
+    struct txn *t = begin(s->f, ISOLATION_SNAPSHOT);
+    OK_OR_FAIL(replace_a(s->f, t, arena, &err), &err);
+    txn_end(t);
+    arena_free(arena);
+    return NULL;
+}
+
+/* The winner is written, but nobody can read it yet: trying again too early would lose again. */
+static void who_lost_finds_the_winner_in_the_next_view(void **out)
+{
+    (void)out;
+    struct fixture f;
+    struct slow_sink s = { .f = &f };
+    struct commit_sink sink = { .stage = stage_slowly, .ctx = &s };
+    pthread_t winner;
+    fixture_init(&f, false);
+    store_add_sink(f.store, &sink);
+    make_collection(&f, "c", COLLECTION_DOCUMENT);
+    must_put(&f, "c", "{\"_key\":\"a\"}");
+    for (int i = 0; i < 5; i++) {
+        uint64_t before = atomic_load(&s.staged);
+        atomic_store(&s.is_slow, true);
+        assert_int_equal(pthread_create(&winner, NULL, win, &s), 0);
+        while (atomic_load(&s.staged) == before)
+            usleep(100);
+        struct txn *t = begin(&f, ISOLATION_SNAPSHOT);
+        assert_int_equal(txn_view_seq(t), before); /* it is not published */
+        assert_int_equal(replace_a(&f, t, f.arena, &f.err), ERR_CONFLICT);
+        txn_end(t);
+        t = begin(&f, ISOLATION_SNAPSHOT);
+        assert_int_equal(txn_view_seq(t), before + 1);
+        OK_OR_FAIL(replace_a(&f, t, f.arena, &f.err), &f.err);
+        txn_end(t);
+        pthread_join(winner, NULL);
+    }
+    fixture_release(&f);
+}
+
 /* ---- faults ---- */
 
 static void note_fatal(void *ctx, const struct error *err)
@@ -567,6 +638,7 @@ int main(void)
         TEST(truncation_keeps_old_views_and_leaves_no_rows),
         TEST(garbage_that_was_not_deleted_goes_at_the_next_start),
         cmocka_unit_test(a_replica_fed_by_a_sink_is_equal),
+        cmocka_unit_test(who_lost_finds_the_winner_in_the_next_view),
         TEST(a_failed_sync_stops_the_store),
         TEST(a_full_disk_lets_only_removes_pass),
         TEST(every_fault_of_opening_is_clean),
