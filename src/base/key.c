@@ -248,6 +248,24 @@ uint64_t key_read_u64(const void *at)
     return v;
 }
 
+bool key_take_bytes(struct slice *in, uint64_t len, struct slice *out)
+{
+    if (len > in->len)
+        return false;
+    *out = slice_of(in->ptr, (size_t)len);
+    *in = slice_of(in->ptr + len, in->len - (size_t)len);
+    return true;
+}
+
+bool key_take_u64(struct slice *in, uint64_t *out)
+{
+    struct slice bytes;
+    if (!key_take_bytes(in, 8, &bytes))
+        return false;
+    *out = key_read_u64(bytes.ptr);
+    return true;
+}
+
 bool key_prefix_end(struct buf *key)
 {
     while (key->len && (uint8_t)key->ptr[key->len - 1] == 0xFF)

@@ -29,6 +29,9 @@ void key_add_u16(struct buf *out, uint16_t v);
 void key_add_u64(struct buf *out, uint64_t v);
 uint16_t key_read_u16(const void *at);
 uint64_t key_read_u64(const void *at);
+/* Take from the front of *in; false, and nothing taken, when it is shorter. */
+MUST_CHECK bool key_take_u64(struct slice *in, uint64_t *out);
+MUST_CHECK bool key_take_bytes(struct slice *in, uint64_t len, struct slice *out);
 
 /* A string in the tag-50 form (binary order), as for vertex ids. */
 void key_add_string(struct buf *out, struct slice text, bool is_descending);

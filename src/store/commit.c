@@ -155,6 +155,8 @@ void committer_release(struct committer *c, struct view *view)
 
 static enum errc check_window(struct committer *c, struct commit_request *r, struct error *err)
 {
+    if (r->kind == COMMIT_RESOLVE)
+        return OK;
     switch (trail_check(c->trail, &r->position, r->reads, &r->conflict)) {
     case TRAIL_CLEAR:
         return OK;
@@ -186,6 +188,26 @@ static void add_to_log(struct committer *c, const struct commit_request *r)
     garbage_trim_log(c->parts.garbage, r->seq, r->batch.bytes.len, &c->joined);
 }
 
+/* Against transactions that are prepared, then what the request does to them. */
+static enum errc check_prepared(struct committer *c, struct commit_request *r, struct error *err)
+{
+    struct prepared_table *t = c->parts.prepared;
+    bool is_prepare = r->kind == COMMIT_PREPARE;
+    if (r->kind == COMMIT_RESOLVE)
+        return prepared_end(t, r->name, c->seq + 1, r->is_decided, err);
+    enum errc rc = prepared_check(t, is_prepare ? r->pending : buf_slice(&r->batch.bytes),
+                                  is_prepare ? r->reads : NULL, &r->conflict, err);
+    r->is_held = rc == ERR_CONFLICT;
+    return rc == OK && is_prepare ? prepared_may_add(t, r->prepare, err) : rc;
+}
+
+/* The record is on its way in this group: later requests meet the entry. */
+static void enter_prepared(struct committer *c, struct commit_request *r)
+{
+    prepared_add(c->parts.prepared, r->prepare, r->seq);
+    r->prepare = NULL;
+}
+
 static enum errc admit(struct committer *c, struct commit_request *r, struct error *err)
 {
     enum errc rc = OK;
@@ -195,7 +217,10 @@ static enum errc admit(struct committer *c, struct commit_request *r, struct err
         TRY(disk_check_space(c->parts.disk, err));
     TRY(check_window(c, r, err));
     TRY(counter_table_load(c->counters, r->counters, r->counter_count, err));
+    TRY(check_prepared(c, r, err));
     r->seq = ++c->seq;
+    if (r->kind == COMMIT_PREPARE)
+        enter_prepared(c, r);
     add_to_trail(c, buf_slice(&r->batch.bytes));
     counter_table_apply(c->counters, r->counters, r->counter_count, &r->batch);
     kv_batch_append(&c->joined, buf_slice(&r->batch.bytes));
@@ -254,6 +279,20 @@ static void fail_group(struct committer *c, struct group *g, const struct error 
         r->rc = wrap(&r->err, "the outcome of the commit is unknown");
     }
     counter_table_forget(c->counters);
+}
+
+/* After the group is published or has failed; the requests are still there. */
+static void settle_prepared(struct committer *c, const struct group *g)
+{
+    for (const struct commit_request *r = g->first; r; r = r->next) {
+        bool was_admitted = r->seq != 0;
+        if (!was_admitted)
+            continue;
+        if (r->kind == COMMIT_RESOLVE)
+            prepared_settle(c->parts.prepared, r->name, r->rc == OK);
+        else if (r->kind == COMMIT_PREPARE && r->rc != OK)
+            prepared_take_back(c->parts.prepared, r->name);
+    }
 }
 
 /* Writes what the group's transactions agree on; their rc tells the outcome. */
@@ -370,6 +409,7 @@ static void group_turn(struct committer *c)
     metric_set(&views_open, (int64_t)c->view_count);
     pthread_mutex_unlock(&c->lock);
 
+    settle_prepared(c, &g);
     wake_group(c, number); /* the requests are gone from here on */
     view_free(c, old);
     if (view)

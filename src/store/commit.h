@@ -12,6 +12,7 @@
 #include "store/disk.h"
 #include "store/garbage.h"
 #include "store/ids.h"
+#include "store/prepared.h"
 #include "store/trail.h"
 #include "store/txn.h"
 
@@ -31,15 +32,29 @@ struct commit_parts {
     struct ids *ids;
     struct disk *disk;
     struct garbage *garbage;
+    struct prepared_table *prepared;
     uint64_t last_seq;
     size_t window_bytes;
 };
 
+/* What a request is for. */
+enum commit_kind {
+    COMMIT_WRITES,
+    COMMIT_PREPARE, /* batch holds the record, prepare the entry, pending what it is about */
+    COMMIT_RESOLVE, /* batch ends the record of name; was checked when it was prepared */
+};
+
 /* One transaction on its way. The caller owns everything and waits. */
 struct commit_request {
-    struct kv_batch batch; /* counters are added to it */
-    const struct read_set *reads;
-    uint64_t position; /* trail checked up to here; starts at the view's */
+    enum commit_kind kind;
+    struct kv_batch batch;        /* counters are added to it */
+    const struct read_set *reads; /* NULL for COMMIT_RESOLVE */
+    struct prepared *prepare;     /* taken when accepted */
+    struct slice pending;         /* batch that a later resolve writes */
+    struct slice name;            /* of the prepared transaction */
+    bool is_decided;              /* COMMIT_RESOLVE: to commit */
+    bool is_held;                 /* answer: the conflict is with a prepared transaction */
+    uint64_t position;            /* trail checked up to here; starts at the view's */
     const struct counter_change *counters;
     size_t counter_count;
     struct catalog *catalog; /* borrows; the new one, or NULL */

@@ -136,7 +136,7 @@ static enum errc find_both(struct change *ch, uint64_t collection_id, uint64_t i
 }
 
 static enum errc set_ready(struct store *s, uint64_t collection_id, uint64_t index_id,
-                           struct error *err)
+                           bool is_ready, struct error *err)
 {
     enum errc rc = OK;
     struct change ch;
@@ -144,7 +144,7 @@ static enum errc set_ready(struct store *s, uint64_t collection_id, uint64_t ind
     struct index_def *index = NULL;
     TRY(change_begin(&ch, s, err));
     TRY(find_both(&ch, collection_id, index_id, &c, &index, err));
-    index->is_ready = true;
+    index->is_ready = is_ready;
     rc = change_commit(&ch, err);
 out:
     change_end(&ch);
@@ -254,7 +254,7 @@ enum errc store_create_index(struct store *s, uint64_t collection_id, struct val
     if (rc == OK && *is_new) {
         rc = index_build(s, collection_id, *id, err);
         if (rc == OK)
-            rc = set_ready(s, collection_id, *id, err);
+            rc = set_ready(s, collection_id, *id, true, err);
         if (rc != OK)
             give_up(s, collection_id, *id);
     }
@@ -269,15 +269,23 @@ static bool is_stale(const struct store *s, const struct index_def *index)
     return !index->is_ready || !slice_eq(index->collator_version, collator_name(s, index));
 }
 
-static bool find_stale(const struct store *s, const struct catalog *catalog, uint64_t *collection,
-                       uint64_t *index)
+/* Ready to be used, but sorted by another collator. */
+static bool is_misleading(const struct store *s, const struct index_def *index)
+{
+    return index->is_ready && is_stale(s, index);
+}
+
+typedef bool index_test(const struct store *s, const struct index_def *index);
+
+static bool find_in(const struct store *s, const struct catalog *catalog, index_test *is_wanted,
+                    uint64_t *collection, uint64_t *index)
 {
     for (size_t i = 0; i < catalog->database_count; i++) {
         const struct database *db = &catalog->databases[i];
         for (size_t j = 0; j < db->collection_count; j++) {
             const struct collection *c = &db->collections[j];
             for (size_t k = 0; k < c->index_count; k++) {
-                if (!is_stale(s, &c->indexes[k]))
+                if (!is_wanted(s, &c->indexes[k]))
                     continue;
                 *collection = c->id;
                 *index = c->indexes[k].id;
@@ -286,6 +294,15 @@ static bool find_stale(const struct store *s, const struct catalog *catalog, uin
         }
     }
     return false;
+}
+
+static bool find_index(struct store *s, index_test *is_wanted, uint64_t *collection,
+                       uint64_t *index)
+{
+    struct view *v = committer_view(s->committer);
+    bool is_found = find_in(s, v->catalog, is_wanted, collection, index);
+    committer_release(s->committer, v);
+    return is_found;
 }
 
 /* Empties the index: new rows under a new object id. */
@@ -310,20 +327,30 @@ out:
     return rc;
 }
 
+/* Takes stale indexes out of use; rows that prepared transactions promised still fit them. */
+static enum errc hide_misleading(struct store *s, struct error *err)
+{
+    uint64_t collection_id, index_id;
+    enum errc rc = OK;
+    while (rc == OK && find_index(s, is_misleading, &collection_id, &index_id))
+        rc = set_ready(s, collection_id, index_id, false, err);
+    return rc;
+}
+
 enum errc store_repair_indexes(struct store *s, struct error *err)
 {
     uint64_t collection_id, index_id;
     enum errc rc = OK;
-    for (;;) {
-        struct view *v = committer_view(s->committer);
-        bool is_found = find_stale(s, v->catalog, &collection_id, &index_id);
-        committer_release(s->committer, v);
-        if (!is_found)
-            return OK;
+    while (find_index(s, is_stale, &collection_id, &index_id)) {
+        if (txn_prepared(s, NULL, 0)) {
+            log_warn("store", "indexes wait for prepared transactions; they are built again at the "
+                              "first start without one");
+            return hide_misleading(s, err);
+        }
         TRY(reset(s, collection_id, index_id, err));
         rc = index_build(s, collection_id, index_id, err);
         if (rc == OK)
-            rc = set_ready(s, collection_id, index_id, err);
+            rc = set_ready(s, collection_id, index_id, true, err);
         if (rc == ERR_EXISTS || rc == ERR_INVALID || rc == ERR_TOO_LARGE) {
             log_warn("store", "dropping an index that cannot be built: %s", err->text);
             rc = drop(s, collection_id, index_id, err);

@@ -14,6 +14,7 @@
 #include "store/store_private.h"
 
 enum { CACHE_MB_DEFAULT = 256, MEMTABLES_MB_DEFAULT = 256, WINDOW_MB_DEFAULT = 256 };
+enum { PREPARED_WAIT_MS_DEFAULT = 10000 };
 enum { SYSTEM_DATABASE_ID = 1 };
 
 static const char format_key[] = "format", catalog_key[] = "catalog";
@@ -144,10 +145,17 @@ static enum errc open_committer(struct store *s, struct catalog *catalog, uint64
                                 struct error *err)
 {
     uint64_t window = (uint64_t)(s->settings ? s->settings->window_mb : WINDOW_MB_DEFAULT) * MIB;
+    struct prepared_limits limits = { .max_bytes = (size_t)window,
+                                      .wait_ms = s->settings ? s->settings->prepared_wait_ms
+                                                             : PREPARED_WAIT_MS_DEFAULT };
+    enum errc rc = prepared_table_open(&s->prepared, s->kv, s->env, &limits, err);
+    if (rc != OK)
+        return rc;
     struct commit_parts parts = { .kv = s->kv,
                                   .ids = &s->ids,
                                   .disk = s->disk,
                                   .garbage = s->garbage,
+                                  .prepared = s->prepared,
                                   .last_seq = last_seq,
                                   .window_bytes = (size_t)window };
     return committer_new(&s->committer, &parts, catalog, err);
@@ -205,6 +213,7 @@ void store_close(struct store *s)
     if (!s)
         return;
     committer_free(s->committer);
+    prepared_table_free(s->prepared);
     garbage_close(s->garbage);
     disk_free(s->disk);
     kv_close(s->kv);

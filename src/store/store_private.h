@@ -29,6 +29,7 @@ struct store {
     struct ids ids;
     struct disk *disk;
     struct garbage *garbage;
+    struct prepared_table *prepared;
     struct committer *committer;
     pthread_mutex_t ddl;   /* one catalog change at a time */
     pthread_mutex_t build; /* one index build at a time; taken before ddl */

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
+#include "base/key.h"
 
 enum { SEGMENT_ENTRIES = 4096, SEGMENTS_MAX = 1 << 16, CHUNK_BYTES = 64 * KIB };
 
@@ -139,14 +140,19 @@ static void grow(struct read_set *r)
     mem_free(old);
 }
 
-void read_set_add_key(struct read_set *r, enum kv_family f, struct slice key)
+static void add_hash(struct read_set *r, uint64_t h)
 {
-    uint64_t h = hash_key(f, key), *slot = slot_for(r, h);
+    uint64_t *slot = slot_for(r, h);
     if (*slot)
         return;
     *slot = h;
     if (++r->count * 10 > r->mask * 7)
         grow(r);
+}
+
+void read_set_add_key(struct read_set *r, enum kv_family f, struct slice key)
+{
+    add_hash(r, hash_key(f, key));
 }
 
 void read_set_add_range(struct read_set *r, enum kv_family f, struct slice from, struct slice to)
@@ -201,6 +207,93 @@ static bool ranges_hold(const struct read_set *r, struct slice key)
 size_t read_set_bytes(const struct read_set *r)
 {
     return r->bytes + (r->mask + 1) * sizeof *r->slots + r->range_cap * sizeof *r->ranges;
+}
+
+bool read_set_holds(const struct read_set *r, enum kv_family f, struct slice key)
+{
+    struct chunk *copy = NULL;
+    struct slice full;
+    if (*slot_for(r, hash_key(f, key)))
+        return true;
+    if (!r->range_count)
+        return false;
+    chunk_add(&copy, f, key, &full);
+    bool holds = ranges_hold(r, full);
+    chunks_free(copy);
+    return holds;
+}
+
+static void encode_slice(struct buf *out, struct slice s)
+{
+    key_add_u64(out, s.len);
+    buf_add_slice(out, s);
+}
+
+void read_set_encode(const struct read_set *r, struct buf *out)
+{
+    key_add_u64(out, r->count);
+    for (size_t i = 0; i <= r->mask; i++)
+        if (r->slots[i])
+            key_add_u64(out, r->slots[i]);
+    key_add_u64(out, r->range_count);
+    for (size_t i = 0; i < r->range_count; i++) {
+        encode_slice(out, r->ranges[i].from);
+        encode_slice(out, r->ranges[i].to);
+    }
+}
+
+/* Bound of a range: family byte first, which is one beyond the last for an open end. */
+static bool decode_bound(struct slice *in, enum kv_family *f, struct slice *key)
+{
+    uint64_t len;
+    struct slice bound;
+    if (!key_take_u64(in, &len) || !key_take_bytes(in, len, &bound) || !len ||
+        (uint8_t)bound.ptr[0] > KV_FAMILY_COUNT)
+        return false;
+    *f = (enum kv_family)(uint8_t)bound.ptr[0];
+    *key = slice_of(bound.ptr + 1, bound.len - 1);
+    return true;
+}
+
+static bool decode_range(struct read_set *r, struct slice *in)
+{
+    enum kv_family f, end;
+    struct slice from, to;
+    if (!decode_bound(in, &f, &from) || !decode_bound(in, &end, &to))
+        return false;
+    if (end == f ? !to.len : end != f + 1 || to.len)
+        return false;
+    read_set_add_range(r, f, from, to);
+    return true;
+}
+
+static bool decode_set(struct read_set *r, struct slice *in)
+{
+    uint64_t count, h;
+    if (!key_take_u64(in, &count) || count > in->len / 8)
+        return false;
+    for (uint64_t i = 0; i < count; i++) {
+        if (!key_take_u64(in, &h) || !h)
+            return false;
+        add_hash(r, h);
+    }
+    if (!key_take_u64(in, &count) || count > in->len / 16)
+        return false;
+    for (uint64_t i = 0; i < count; i++)
+        if (!decode_range(r, in))
+            return false;
+    read_set_seal(r);
+    return true;
+}
+
+bool read_set_decode(struct read_set **out, struct slice *in)
+{
+    *out = read_set_new();
+    if (decode_set(*out, in))
+        return true;
+    read_set_free(*out);
+    *out = NULL;
+    return false;
 }
 
 /* ---- trail ---- */

@@ -20,6 +20,12 @@ void read_set_add_range(struct read_set *r, enum kv_family f, struct slice from,
 /* Sorts and joins the ranges: before the first check, after the last addition. */
 void read_set_seal(struct read_set *r);
 size_t read_set_bytes(const struct read_set *r);
+/* A key that was added, or one within a range; by hash, so that it may say yes too often. Sealed. */
+bool read_set_holds(const struct read_set *r, enum kv_family f, struct slice key);
+/* For records of prepared transactions (docs/formats.md). Sealed. */
+void read_set_encode(const struct read_set *r, struct buf *out);
+/* Takes the set from the front of *in; false on bad bytes. */
+MUST_CHECK bool read_set_decode(struct read_set **out, struct slice *in);
 
 struct trail;
 struct trail *trail_new(void);

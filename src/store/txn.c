@@ -118,6 +118,9 @@ enum errc txn_get(struct txn *t, enum kv_family f, struct slice key, struct aren
         if (rc != OK)
             return rc;
     }
+    enum errc rc = prepared_wait_key(t->store->prepared, t->view->seq, f, key, err);
+    if (rc != OK)
+        return rc;
     return kv_get(t->store->kv, t->view->snapshot, f, key, arena, value, err);
 }
 
@@ -169,20 +172,27 @@ void txn_note_increment(struct txn *t, uint64_t collection_id, int64_t value)
     add_counter(t, COUNTER_INCREMENT, collection_id, value);
 }
 
+/* The rows of a collection: any document that comes or goes changes the count. */
+static enum errc read_rows(struct txn *t, uint64_t object_id, struct error *err)
+{
+    struct buf from, to;
+    buf_init(&from, 0);
+    buf_init(&to, 0);
+    key_add_u64(&from, object_id);
+    key_add_u64(&to, object_id + 1);
+    txn_read_range(t, KV_DOC, buf_slice(&from), buf_slice(&to));
+    enum errc rc = prepared_wait_range(t->store->prepared, t->view->seq, KV_DOC, buf_slice(&from),
+                                       buf_slice(&to), err);
+    buf_release(&from);
+    buf_release(&to);
+    return rc;
+}
+
 enum errc txn_count(struct txn *t, uint64_t object_id, int64_t *out, struct error *err)
 {
-    if (is_serializable(t)) { /* any document that comes or goes changes the answer */
-        struct buf from, to;
-        buf_init(&from, 0);
-        buf_init(&to, 0);
-        key_add_u64(&from, object_id);
-        key_add_u64(&to, object_id + 1);
-        txn_read_range(t, KV_DOC, buf_slice(&from), buf_slice(&to));
-        buf_release(&from);
-        buf_release(&to);
-    }
-    enum errc rc =
-        counter_read(t->store->kv, t->view->snapshot, COUNTER_DOCUMENTS, object_id, out, err);
+    enum errc rc = read_rows(t, object_id, err);
+    if (rc == OK)
+        rc = counter_read(t->store->kv, t->view->snapshot, COUNTER_DOCUMENTS, object_id, out, err);
     for (size_t i = 0; rc == OK && i < t->counter_count; i++)
         if (t->counters[i].kind == COUNTER_DOCUMENTS && t->counters[i].id == object_id)
             *out += t->counters[i].value;
@@ -261,130 +271,4 @@ void txn_scratch_reset(struct txn *t)
 {
     if (t->scratch)
         arena_rewind(t->scratch, t->scratch_start);
-}
-
-/* ---- commit ---- */
-
-/* One change per counter: runs of the same id add up, so the committer has little to do. */
-static void fold_counters(struct txn *t)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < t->counter_count; i++) {
-        struct counter_change *c = &t->counters[i];
-        size_t at = 0;
-        while (at < kept && (t->counters[at].kind != c->kind || t->counters[at].id != c->id))
-            at++;
-        if (at == kept)
-            t->counters[kept++] = *c;
-        else if (c->kind == COUNTER_DOCUMENTS)
-            t->counters[at].value += c->value;
-        else if (c->value > t->counters[at].value)
-            t->counters[at].value = c->value;
-    }
-    t->counter_count = kept;
-}
-
-static void watch_writes(struct txn *t, struct slice batch)
-{
-    struct kv_record record;
-    for (size_t at = 0; kv_batch_next(batch, &at, &record);)
-        read_set_add_key(t->reads, record.family, record.key);
-}
-
-static void request_init(struct txn *t, struct commit_request *r)
-{
-    bool has_puts;
-    *r = (struct commit_request){ .reads = t->reads,
-                                  .position = t->view->position,
-                                  .catalog = t->catalog,
-                                  .no_sync = t->options.no_sync && !t->must_sync };
-    kv_batch_init(&r->batch);
-    buf_init(&r->conflict, 0);
-    fold_counters(t);
-    r->counters = t->counters;
-    r->counter_count = t->counter_count;
-    write_set_encode(t->writes, &r->batch, &has_puts);
-    r->is_removal = t->is_removal || !has_puts;
-    watch_writes(t, buf_slice(&r->batch.bytes));
-    txn_iters_record(t);
-    read_set_seal(t->reads);
-}
-
-enum errc txn_commit(struct txn *t, struct error *err)
-{
-    struct commit_request r;
-    if (t->is_over)
-        return fail(err, ERR_INVALID, "the transaction is over");
-    if (!txn_has_writes(t)) {
-        t->is_over = true; /* a view is consistent: readers never fail */
-        return OK;
-    }
-    request_init(t, &r);
-    t->is_over = true;
-    enum errc rc = committer_commit(t->store->committer, &r, err);
-    if (rc == OK)
-        t->commit_seq = r.seq;
-    else if (rc == ERR_CONFLICT && r.conflict.len)
-        rc = conflict_fail(t, buf_slice(&r.conflict), err);
-    kv_batch_release(&r.batch);
-    buf_release(&r.conflict);
-    return rc;
-}
-
-/* ---- conflict texts ---- */
-
-static const char again[] = "another transaction changed it first; try again";
-
-static enum errc fail_document(const struct txn *t, struct slice key, struct error *err)
-{
-    const struct index_def *index;
-    if (key.len < 10)
-        return fail(err, ERR_CONFLICT, "write-write conflict; %s", again);
-    const struct collection *c = catalog_by_object(t->view->catalog, key_read_u64(key.ptr), &index);
-    struct slice name = c ? c->name : slice_str("?");
-    bool is_own = write_set_get(t->writes, KV_DOC, key) != NULL;
-    return fail(err, ERR_CONFLICT, "%s conflict on document '%.*s/%.*s'; %s",
-                is_own ? "write-write" : "read-write", SLICE_ARG(name), (int)(key.len - 10),
-                key.ptr + 10, again);
-}
-
-static enum errc fail_index(const struct txn *t, struct slice key, struct error *err)
-{
-    const struct index_def *index = NULL;
-    const struct collection *c =
-        key.len < 8 ? NULL : catalog_by_object(t->view->catalog, key_read_u64(key.ptr), &index);
-    bool is_own = write_set_get(t->writes, KV_INDEX, key) != NULL;
-    struct slice unknown = slice_str("?");
-    return fail(err, ERR_CONFLICT, "%s conflict in index '%.*s' of collection '%.*s'; %s",
-                is_own ? "write-write" : "read-write", SLICE_ARG(index ? index->name : unknown),
-                SLICE_ARG(c ? c->name : unknown), again);
-}
-
-static enum errc fail_meta(const struct txn *t, struct slice key, struct error *err)
-{
-    const struct collection *c = NULL;
-    if (slice_starts(key, "guard/") && key.len == 14)
-        c = catalog_collection_by_id(t->view->catalog, key_read_u64(key.ptr + 6));
-    if (c)
-        return fail(err, ERR_CONFLICT,
-                    "collection '%.*s' was truncated, dropped or got an index meanwhile; try again",
-                    SLICE_ARG(c->name));
-    return fail(err, ERR_CONFLICT, "the catalog was changed meanwhile; try again");
-}
-
-enum errc conflict_fail(const struct txn *t, struct slice key, struct error *err)
-{
-    struct slice rest = slice_of(key.ptr + 1, key.len - 1);
-    switch ((enum kv_family)(uint8_t)key.ptr[0]) {
-    case KV_DOC:
-        return fail_document(t, rest, err);
-    case KV_INDEX:
-        return fail_index(t, rest, err);
-    case KV_META:
-        return fail_meta(t, rest, err);
-    case KV_LOG:
-    case KV_FAMILY_COUNT:
-        break;
-    }
-    return fail(err, ERR_CONFLICT, "write-write conflict; %s", again);
 }

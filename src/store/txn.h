@@ -42,6 +42,35 @@ uint64_t txn_commit_seq(const struct txn *t); /* after txn_commit; 0 without wri
 /* Rolls back unless committed. NULL is allowed. */
 void txn_end(struct txn *t);
 
+/*
+ * Two-phase commit, local half: one transaction over several stores is prepared
+ * in each under one name, decided by its coordinator, and resolved in each.
+ *
+ * txn_prepare checks like a commit and writes a record that survives a crash;
+ * from then on commits that would touch what it read or wrote get
+ * ERR_CONFLICT, and readers of its writes with a newer view wait. A later
+ * txn_resolve cannot be refused by another transaction. The transaction is
+ * over afterwards, whatever the outcome. name: 1 to 128 bytes; ERR_EXISTS when
+ * it is prepared already, ERR_LIMIT when too many are. Catalog changes cannot
+ * be prepared.
+ */
+MUST_CHECK enum errc txn_prepare(struct txn *t, struct slice name, struct error *err);
+/*
+ * Commits or drops what was prepared under the name. ERR_NOT_FOUND: nothing is,
+ * for instance since it was resolved before. *commit_seq may be NULL.
+ */
+MUST_CHECK enum errc txn_resolve(struct store *s, struct slice name, bool is_commit,
+                                 uint64_t *commit_seq, struct error *err);
+
+enum { PREPARED_NAME_MAX = 128 };
+struct prepared_info {
+    char name[PREPARED_NAME_MAX];
+    size_t name_len;
+    uint64_t age_ms; /* by the wall clock: the coordinator is to be asked about old ones */
+};
+/* Answers how many there are; fills at most max. */
+size_t txn_prepared(struct store *s, struct prepared_info *out, size_t max);
+
 bool txn_has_writes(const struct txn *t);
 uint64_t txn_write_bytes(const struct txn *t);
 

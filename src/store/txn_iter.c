@@ -75,7 +75,10 @@ enum errc txn_iter_new(struct txn_iter **out, struct txn *t, enum kv_family f,
 {
     struct kv_iter *base = NULL;
     *out = NULL;
-    enum errc rc = kv_iter_new(&base, t->store->kv, t->view->snapshot, f, scan, err);
+    enum errc rc =
+        prepared_wait_range(t->store->prepared, t->view->seq, f, scan->from, scan->to, err);
+    if (rc == OK)
+        rc = kv_iter_new(&base, t->store->kv, t->view->snapshot, f, scan, err);
     if (rc != OK)
         return rc;
     struct txn_iter *it = mem_zalloc(sizeof *it);
