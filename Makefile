@@ -11,9 +11,10 @@ QUESTION ?=
 MODEL ?=
 KEEP ?=
 NAME ?=
+PART ?=
 N ?= 4
 ALL ?=
-export DOCS QUESTION MODEL KEEP NAME N ALL
+export DOCS QUESTION MODEL KEEP NAME PART N ALL
 
 .PHONY: build run test soak test-extra fuzz tsan check bench dev-cluster deb docs help clean
 
@@ -47,7 +48,7 @@ tsan: ## unit tests under the thread sanitizer
 	@tools/build.sh tsan
 	@cd build/tsan && ctest --output-on-failure --no-tests=error
 
-bench: ## run bench/NAME and print its figures (without NAME: list them)
+bench: ## run bench/NAME and print its figures (PART=words: a part of it; without NAME: list them)
 	@tools/bench.sh
 
 dev-cluster: ## N nodes on this machine with etcd, in one terminal

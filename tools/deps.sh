@@ -6,6 +6,7 @@
 #   tools/deps.sh build   compiler, libraries, pinned sources, llama.cpp built for this CPU
 #   tools/deps.sh run     build, and the two small models
 #   tools/deps.sh test    run, and the tools of make check and make test
+#   tools/deps.sh bench   run, and llama.cpp's own benchmarks, which ours are compared with
 #
 # Safe to run again: what is there already costs less than a second. Sources and models go to
 # build/deps and build/models; the pins with their checksums are in tools/pins.txt.
@@ -25,9 +26,9 @@ packages_test=(clang clang-format clang-tidy cppcheck libclang-rt-14-dev)
 case $mode in
 build) steps=3 ;;
 run) steps=4 ;;
-test | all) steps=5 ;;
+test | all | bench) steps=5 ;;
 *)
-    echo "usage: tools/deps.sh [build|run|test|all]" >&2
+    echo "usage: tools/deps.sh [build|run|test|bench|all]" >&2
     exit 2
     ;;
 esac
@@ -239,6 +240,20 @@ build_llama() {
     echo "$id" > "$out/.built"
 }
 
+# llama-bench and llama-batched-bench, linked with the very libraries that themis is linked with.
+build_llama_bench() {
+    local out=$deps/llama src=$deps/src/llama/tools name
+    stamped "$out/bin/.built" "$(cat "$out/.built")" && return 0
+    mkdir -p "$out/bin"
+    for name in llama-bench batched-bench; do
+        say "llama.cpp's $name"
+        logged "$name-build" g++ -std=c++17 -O2 -DNDEBUG -DGGML_USE_CPU -I"$out/include" -I"$out/include/common" \
+            -o "$out/bin/llama-${name#llama-}" "$src/$name/$name.cpp" "$src/$name/main.cpp" \
+            -Wl,--start-group "$out"/lib/*.a -Wl,--end-group -lpthread -ldl
+    done
+    cp "$out/.built" "$out/bin/.built"
+}
+
 fetch_models() {
     mkdir -p "$models" "$deps/dl"
     local chat=$models/SmolLM2-135M-Instruct.Q4_1.gguf
@@ -297,4 +312,8 @@ fi
 if [ "$mode" = test ] || [ "$mode" = all ]; then
     step "installing the test tools" "$registry_hint"
     install_test_tools
+fi
+if [ "$mode" = bench ]; then
+    step "building llama.cpp's benchmarks" "the compiler's message is above,"
+    build_llama_bench
 fi

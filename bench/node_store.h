@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * node_store -- a store with documents, and RocksDB without a store around it:
+ * opened on a copy of the store's files, with the options the store wrote.
+ */
+#ifndef BENCH_NODE_STORE_H
+#define BENCH_NODE_STORE_H
+
+#include <rocksdb/c.h>
+
+#include "base/settings.h"
+#include "store/doc.h"
+#include "store/store.h"
+
+enum { NODE_CACHE_MB = 512, NODE_KEY_BYTES = 8 };
+
+/* A store in bench_dir()/name with the empty collection "d" of _system, or the one that is there. */
+struct node_store {
+    char path[512];
+    struct settings settings;
+    struct store *store;
+    uint64_t db_id;
+};
+void node_store_open(struct node_store *s, const char *name);
+void node_store_close(struct node_store *s);
+
+/* The number's key: NODE_KEY_BYTES letters and digits, terminated. */
+void node_key(char out[NODE_KEY_BYTES + 1], uint64_t number);
+/* A document of nine attributes, about 400 bytes as stored, with that key. Lives in arena. */
+struct val node_document(uint64_t number, struct arena *arena);
+/* Inserts documents 0 .. count-1. */
+void node_store_fill(struct node_store *s, uint64_t count);
+
+struct node_raw {
+    rocksdb_t *db;
+    rocksdb_cache_t *cache;
+    rocksdb_options_t *db_options;
+    rocksdb_options_t **family_options;
+    char **family_names;
+    size_t family_count;
+    rocksdb_column_family_handle_t **families;
+    rocksdb_column_family_handle_t *doc; /* the one with the documents */
+};
+/* path: of a store that is closed, or of a copy. */
+void node_raw_open(struct node_raw *r, const char *store_path);
+void node_raw_close(struct node_raw *r);
+/* Ends the program when a call of RocksDB left a message. */
+void node_raw_must(const char *message, const char *what);
+
+#endif
