@@ -190,8 +190,9 @@ static void delete_index(struct request *r)
 }
 
 const struct route api_arango_index_routes[] = {
-    { METHOD_GET, "/_api/index", ROLE_USER, ON_POOL, 0, list_indexes, "Indexes of a collection." },
-    { METHOD_POST, "/_api/index", ROLE_USER, ON_POOL, MIB, post_index, "Creates one." },
+    { METHOD_GET, "/_api/index?collection", ROLE_USER, ON_POOL, 0, list_indexes,
+      "Indexes of a collection." },
+    { METHOD_POST, "/_api/index?collection", ROLE_USER, ON_POOL, MIB, post_index, "Creates one." },
     { METHOD_GET, "/_api/index/{collection}/{id}", ROLE_USER, ON_POOL, 0, get_index, "One." },
     { METHOD_DELETE, "/_api/index/{collection}/{id}", ROLE_USER, ON_POOL, 0, delete_index,
       "Drops." },

@@ -402,7 +402,7 @@ const struct route api_ask_routes[] = {
     { METHOD_POST, "/v1/search", ROLE_USER, ON_POOL, MIB, post_search, "The nearest passages." },
     { METHOD_POST, "/v1/import", ROLE_USER, ON_POOL, BODY_MAX, post_import,
       "Splits, embeds and stores texts." },
-    { METHOD_DELETE, "/v1/import", ROLE_USER, ON_POOL, 0, delete_document,
+    { METHOD_DELETE, "/v1/import?path", ROLE_USER, ON_POOL, 0, delete_document,
       "Forgets a document and its chunks." },
     { 0 },
 };

@@ -127,23 +127,27 @@ bool request_read_collection(struct request *r, struct slice name, struct txn **
 
 /* ---- answering ---- */
 
-/* Messages quote the request, which need not be UTF-8, and are cut at any byte. */
-static struct val error_text(struct arena *arena, const struct error *err)
+struct val text_clean(struct arena *arena, struct slice text)
 {
-    struct buf text;
-    struct slice rest = slice_str(err->text);
+    struct buf clean;
     size_t bad;
 
-    buf_init(&text, 0);
-    while (!utf8_check(rest, &bad)) {
-        buf_add(&text, rest.ptr, bad);
-        buf_add_str(&text, "\xEF\xBF\xBD");
-        rest = slice_of(rest.ptr + bad + 1, rest.len - bad - 1);
+    buf_init(&clean, 0);
+    while (!utf8_check(text, &bad)) {
+        buf_add(&clean, text.ptr, bad);
+        buf_add_str(&clean, "\xEF\xBF\xBD");
+        text = slice_of(text.ptr + bad + 1, text.len - bad - 1);
     }
-    buf_add_slice(&text, rest);
-    struct val out = val_new_string(arena, buf_slice(&text));
-    buf_release(&text);
+    buf_add_slice(&clean, text);
+    struct val out = val_new_string(arena, buf_slice(&clean));
+    buf_release(&clean);
     return out;
+}
+
+/* Messages quote the request and are cut at any byte. */
+static struct val error_text(struct arena *arena, const struct error *err)
+{
+    return text_clean(arena, slice_str(err->text));
 }
 
 struct val error_body(struct arena *arena, enum api_style style, const struct error *err)

@@ -28,7 +28,10 @@ enum api_style { API_ARANGO, API_OPENAI }; /* shape of error bodies */
 
 typedef void (*request_fn)(struct request *r);
 
-/* One row per endpoint. {name} in the path captures one segment, {name*} the rest. */
+/*
+ * One row per endpoint. {name} in the path captures one segment, {name*} the rest. After '?' it
+ * names the query parameters that the row takes, "/path?a&b": any other is refused with 400.
+ */
 struct route {
     unsigned methods; /* enum http_method, or-ed */
     const char *path;
@@ -99,6 +102,8 @@ void request_fail(struct request *r, const struct error *err);
 /* After a streamed answer was finished by hand. */
 void request_done(struct request *r);
 
+/* A string of bytes that need not be UTF-8 or are cut at any place; in arena. */
+struct val text_clean(struct arena *arena, struct slice text);
 /* The JSON body of an error in the API's shape, in arena. */
 struct val error_body(struct arena *arena, enum api_style style, const struct error *err);
 

@@ -6,7 +6,9 @@ static const struct route *const tables[] = {
     api_admin_routes,
     api_arango_database_routes,
     api_arango_collection_routes,
+    api_arango_figures_routes,
     api_arango_document_routes,
+    api_arango_import_routes,
     api_arango_index_routes,
     api_arango_cursor_routes,
     api_openai_routes,
@@ -26,10 +28,16 @@ static struct slice next_segment(struct slice *path)
     return segment;
 }
 
+/* The pattern of a row without its parameters. */
+static struct slice path_part(const char *pattern)
+{
+    return slice_of(pattern, (size_t)(strchrnul(pattern, '?') - pattern));
+}
+
 /* Compares segment by segment; captures go to params. */
 static bool path_matches(const char *pattern, struct slice path, struct slice *params)
 {
-    struct slice rest = slice_str(pattern);
+    struct slice rest = path_part(pattern);
     size_t captured = 0;
 
     while (rest.len && path.len) {
@@ -67,6 +75,17 @@ void router_find(struct slice path, enum http_method method, struct route_match 
             }
         }
     }
+}
+
+bool router_takes_param(const struct route *row, struct slice name)
+{
+    for (const char *at = strchr(row->path, '?'); at && *at;) {
+        const char *end = strchrnul(at + 1, '&');
+        if (slice_eq(slice_of(at + 1, (size_t)(end - at - 1)), name))
+            return true;
+        at = end;
+    }
+    return false;
 }
 
 bool router_split_db(struct slice path, struct slice *db, struct slice *rest)

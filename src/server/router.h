@@ -9,8 +9,9 @@
 
 /* Tables, each ended by a row without path; router.c lists them. */
 extern const struct route api_admin_routes[], api_arango_database_routes[],
-    api_arango_collection_routes[], api_arango_document_routes[], api_arango_index_routes[],
-    api_arango_cursor_routes[], api_openai_routes[], api_ask_routes[], api_model_routes[];
+    api_arango_collection_routes[], api_arango_figures_routes[], api_arango_document_routes[],
+    api_arango_import_routes[], api_arango_index_routes[], api_arango_cursor_routes[],
+    api_openai_routes[], api_ask_routes[], api_model_routes[];
 
 struct route_match {
     const struct route *route;           /* NULL: no such path, or not with this method */
@@ -19,6 +20,9 @@ struct route_match {
 };
 
 void router_find(struct slice path, enum http_method method, struct route_match *out);
+
+/* Is the query parameter one of those that the row names? Others are refused. */
+bool router_takes_param(const struct route *row, struct slice name);
 
 /* Splits "/_db/NAME/rest": *db (encoded) and *rest; without the prefix *db is empty. */
 bool router_split_db(struct slice path, struct slice *db, struct slice *rest);

@@ -94,6 +94,24 @@ static enum errc find_route(struct request *r, struct route_match *m, struct err
     return OK;
 }
 
+/* A parameter that nobody reads would be a wish silently ignored. */
+static enum errc check_params(const struct request *r, struct error *err)
+{
+    struct slice query = exchange_query(r->x);
+
+    while (query.len) {
+        const char *amp = memchr(query.ptr, '&', query.len);
+        struct slice one = slice_of(query.ptr, amp ? (size_t)(amp - query.ptr) : query.len);
+        const char *equals = memchr(one.ptr, '=', one.len);
+        struct slice name = slice_of(one.ptr, equals ? (size_t)(equals - one.ptr) : one.len);
+        if (one.len && !router_takes_param(r->route, name))
+            return fail(err, ERR_INVALID, "unknown parameter '%.*s'", SLICE_ARG(name));
+        size_t skip = amp ? one.len + 1 : one.len;
+        query = slice_of(query.ptr + skip, query.len - skip);
+    }
+    return OK;
+}
+
 static enum errc check_identity(struct request *r, struct error *err)
 {
     struct identity who;
@@ -123,6 +141,8 @@ static enum errc admit(struct request *r, struct error *err)
         rc = find_route(r, &m, err);
     if (rc == OK)
         rc = check_identity(r, err);
+    if (rc == OK)
+        rc = check_params(r, err);
     if (rc == OK && atomic_load(&ctx->is_draining) && r->route->role != ROLE_NONE)
         rc = fail(err, ERR_BUSY, "the server is shutting down");
     return rc;

@@ -55,6 +55,7 @@ struct collection {
     bool wait_for_sync;
     bool allow_user_keys;
     bool keys_increment; /* keyOptions.type autoincrement */
+    bool is_renamed;     /* rows may hold an _id with an older name, which reads correct */
     struct val key_options;
     struct val extra;
     const struct index_def *indexes; /* [0] is primary; edge collections have [1] = edge */

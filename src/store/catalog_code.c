@@ -50,6 +50,7 @@ static void put_collection(struct val_builder *b, const struct collection *c)
     put_bool(b, "waitForSync", c->wait_for_sync);
     put_bool(b, "allowUserKeys", c->allow_user_keys);
     put_bool(b, "keysIncrement", c->keys_increment);
+    put_bool(b, "renamed", c->is_renamed);
     put_val(b, "keyOptions", c->key_options);
     put_val(b, "extra", c->extra);
     val_put_name(b, slice_str("indexes"));
@@ -136,6 +137,7 @@ static enum errc read_collection(struct collection *out, struct val v, uint64_t 
                                 .wait_for_sync = val_bool(get(v, "waitForSync")),
                                 .allow_user_keys = val_bool(get(v, "allowUserKeys")),
                                 .keys_increment = val_bool(get(v, "keysIncrement")),
+                                .is_renamed = val_bool(get(v, "renamed")),
                                 .key_options = get(v, "keyOptions"),
                                 .extra = get(v, "extra"),
                                 .indexes = defs,

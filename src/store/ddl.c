@@ -134,12 +134,28 @@ static enum errc check_key_options(struct val options, struct error *err)
                 "keyOptions.type must be traditional, autoincrement, padded or uuid");
 }
 
+static enum errc check_name(struct slice name, struct error *err)
+{
+    if (name_is_collection(name))
+        return OK;
+    return fail_num(err, 1208,
+                    "a collection name is 1 to %d letters, digits, _ or -, letter or _ first",
+                    LIMIT_NAME_BYTES);
+}
+
+static enum errc check_is_free(const struct database *db, struct slice name, struct error *err)
+{
+    for (size_t i = 0; i < db->collection_count; i++)
+        if (slice_eq(db->collections[i].name, name))
+            return fail_num(err, 1207, "duplicate collection name '%.*s'", SLICE_ARG(name));
+    return OK;
+}
+
 static enum errc check_options(const struct collection_options *opt, struct error *err)
 {
-    if (!name_is_collection(opt->name))
-        return fail_num(err, 1208,
-                        "a collection name is 1 to %d letters, digits, _ or -, letter or _ first",
-                        LIMIT_NAME_BYTES);
+    enum errc rc = check_name(opt->name, err);
+    if (rc != OK)
+        return rc;
     if (opt->type != COLLECTION_DOCUMENT && opt->type != COLLECTION_EDGE)
         return fail_num(err, 1218, "a collection has type 2 (document) or 3 (edge)");
     return check_key_options(opt->key_options, err);
@@ -195,12 +211,7 @@ enum errc store_create_collection(struct store *s, uint64_t db_id,
         rc = fail_num(err, 1228, "the database does not exist");
         goto out;
     }
-    for (size_t i = 0; i < db->collection_count; i++) {
-        if (slice_eq(db->collections[i].name, opt->name)) {
-            rc = fail_num(err, 1207, "duplicate collection name '%.*s'", SLICE_ARG(opt->name));
-            goto out;
-        }
-    }
+    TRY(check_is_free(db, opt->name, err));
     TRY(new_collection(&ch, db_id, opt, &c, err));
     clone_add_collection(db, ch.arena, &c);
     TRY(change_commit(&ch, err));
@@ -236,7 +247,8 @@ out:
     return rc;
 }
 
-enum errc store_set_collection(struct store *s, uint64_t id, bool wait_for_sync, struct error *err)
+enum errc store_set_collection(struct store *s, uint64_t id, bool wait_for_sync, struct val extra,
+                               struct error *err)
 {
     enum errc rc = OK;
     struct change ch;
@@ -248,6 +260,35 @@ enum errc store_set_collection(struct store *s, uint64_t id, bool wait_for_sync,
         goto out;
     }
     c->wait_for_sync = wait_for_sync;
+    if (val_count(extra))
+        c->extra = val_merge(ch.arena, c->extra, extra);
+    rc = change_commit(&ch, err);
+out:
+    change_end(&ch);
+    return rc;
+}
+
+enum errc store_rename_collection(struct store *s, uint64_t db_id, uint64_t id, struct slice name,
+                                  struct error *err)
+{
+    enum errc rc = OK;
+    struct change ch;
+    struct database *db = NULL;
+    struct collection *c, renamed;
+    TRY(change_begin(&ch, s, err));
+    c = clone_collection(ch.clone, id, &db);
+    if (!c || db->id != db_id) {
+        rc = fail_unknown(err, id);
+        goto out;
+    }
+    TRY(check_name(name, err));
+    TRY(check_is_free(db, name, err));
+    renamed = *c;
+    renamed.name = name;
+    renamed.is_renamed = true;
+    clone_remove_collection(db, c);
+    clone_add_collection(db, ch.arena, &renamed);
+    TRY(txn_break_guard(ch.txn, id, err));
     rc = change_commit(&ch, err);
 out:
     change_end(&ch);

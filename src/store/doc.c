@@ -62,7 +62,7 @@ enum errc row_find(struct txn *t, const struct collection *c, struct slice key, 
     rc = txn_get(t, KV_DOC, buf_slice(&at), arena, &value, err);
     buf_release(&at);
     if (rc == OK)
-        out->doc.at = (const uint8_t *)value.ptr;
+        out->doc = doc_present(c, (struct val){ (const uint8_t *)value.ptr }, arena);
     return rc;
 }
 
@@ -331,10 +331,32 @@ enum errc doc_remove(struct txn *t, const struct collection *c, struct slice key
     return write_end(&w, remove_existing(&w, key, err));
 }
 
+static uint64_t object_bytes(struct txn *t, enum kv_family f, uint64_t object_id)
+{
+    struct buf from, to;
+    buf_init(&from, 0);
+    buf_init(&to, 0);
+    key_add_u64(&from, object_id);
+    key_add_u64(&to, object_id + 1);
+    uint64_t bytes = kv_range_bytes(t->store->kv, f, buf_slice(&from), buf_slice(&to));
+    buf_release(&from);
+    buf_release(&to);
+    return bytes;
+}
+
+void doc_bytes(struct txn *t, const struct collection *c, struct collection_bytes *out)
+{
+    *out = (struct collection_bytes){ .documents = object_bytes(t, KV_DOC, c->object_id) };
+    for (size_t i = 0; i < c->index_count; i++)
+        out->indexes += object_bytes(t, KV_INDEX, c->indexes[i].object_id);
+}
+
 /* ---- all documents ---- */
 
 struct doc_iter {
     struct txn_iter *it; /* owned */
+    const struct collection *collection;
+    struct arena *arena; /* owned; of one document, in a renamed collection only */
     bool is_started;
 };
 
@@ -357,6 +379,8 @@ enum errc doc_iter_new(struct doc_iter **out, struct txn *t, const struct collec
     if (rc == OK) {
         *out = mem_zalloc(sizeof **out);
         (*out)->it = it;
+        (*out)->collection = c;
+        (*out)->arena = c->is_renamed ? arena_new(0) : NULL;
     }
     buf_release(&from);
     buf_release(&to);
@@ -371,6 +395,10 @@ bool doc_iter_next(struct doc_iter *it, struct val *out)
     if (!txn_iter_valid(it->it))
         return false;
     out->at = (const uint8_t *)txn_iter_value(it->it).ptr;
+    if (it->arena) {
+        arena_rewind(it->arena, (struct arena_mark){ 0 });
+        *out = doc_present(it->collection, *out, it->arena);
+    }
     return true;
 }
 
@@ -384,5 +412,6 @@ void doc_iter_free(struct doc_iter *it)
     if (!it)
         return;
     txn_iter_free(it->it);
+    arena_free(it->arena);
     mem_free(it);
 }

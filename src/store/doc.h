@@ -56,6 +56,12 @@ MUST_CHECK enum errc doc_remove(struct txn *t, const struct collection *c, struc
 MUST_CHECK enum errc doc_count(struct txn *t, const struct collection *c, uint64_t *out,
                                struct error *err);
 
+/* Estimates of what a collection takes on disk. */
+struct collection_bytes {
+    uint64_t documents, indexes;
+};
+void doc_bytes(struct txn *t, const struct collection *c, struct collection_bytes *out);
+
 /* All documents in key order of (slot, key). The value lives until the next step. */
 struct doc_iter;
 MUST_CHECK enum errc doc_iter_new(struct doc_iter **out, struct txn *t, const struct collection *c,

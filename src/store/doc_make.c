@@ -144,17 +144,42 @@ static enum errc find_end(const struct doc_make *m, const char *name, struct sli
     return OK;
 }
 
+enum { ID_BYTES = LIMIT_NAME_BYTES + 1 + LIMIT_KEY_BYTES };
+
+static struct slice make_id(char *out, struct slice name, struct slice key)
+{
+    memcpy(out, name.ptr, name.len);
+    out[name.len] = '/';
+    memcpy(out + name.len + 1, key.ptr, key.len);
+    return slice_of(out, name.len + 1 + key.len);
+}
+
+struct val doc_present(const struct collection *c, struct val doc, struct arena *arena)
+{
+    struct slice key = val_string(val_get(doc, slice_str("_key")));
+    struct slice id = val_string(val_get(doc, slice_str("_id")));
+    size_t count = val_count(doc);
+    char text[ID_BYTES];
+
+    if (!c->is_renamed ||
+        (id.len == c->name.len + 1 + key.len && memcmp(id.ptr, c->name.ptr, c->name.len) == 0))
+        return doc;
+    struct slice *names = arena_alloc(arena, count * sizeof *names);
+    struct val *values = arena_alloc(arena, count * sizeof *values);
+    for (size_t i = 0; i < count; i++) {
+        names[i] = val_name_at(doc, i);
+        values[i] = slice_is(names[i], "_id") ? val_new_string(arena, make_id(text, c->name, key))
+                                              : val_at(doc, i);
+    }
+    return val_new_object(arena, names, values, count);
+}
+
 static void put_system(struct txn *t, struct val_builder *b, const struct doc_make *m)
 {
-    char rev[REV_TEXT_BYTES];
+    char rev[REV_TEXT_BYTES], id[ID_BYTES];
     size_t len = rev_encode(ids_new_rev(&t->store->ids), rev);
-    struct slice name = m->collection->name;
-    char id[LIMIT_NAME_BYTES + 1 + LIMIT_KEY_BYTES];
-    memcpy(id, name.ptr, name.len);
-    id[name.len] = '/';
-    memcpy(id + name.len + 1, m->key.ptr, m->key.len);
     put_string(b, "_key", m->key);
-    put_string(b, "_id", slice_of(id, name.len + 1 + m->key.len));
+    put_string(b, "_id", make_id(id, m->collection->name, m->key));
     put_string(b, "_rev", slice_of(rev, len));
 }
 

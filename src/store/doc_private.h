@@ -49,4 +49,10 @@ struct doc_make {
 MUST_CHECK enum errc doc_make(struct txn *t, const struct doc_make *m, struct row *out,
                               struct error *err);
 
+/*
+ * The stored document with the _id that the collection's present name gives it:
+ * itself, or a copy in arena when it was stored under an older name.
+ */
+struct val doc_present(const struct collection *c, struct val doc, struct arena *arena);
+
 #endif

@@ -202,6 +202,15 @@ static enum errc find_equal(const struct collection *c, const struct index_def *
     return OK;
 }
 
+/* An _id follows the name of its collection, entries of an index would not. */
+static enum errc check_paths(const struct field_path *paths, size_t count, struct error *err)
+{
+    for (size_t i = 0; i < count; i++)
+        if (slice_is(paths[i].names[0], "_id"))
+            return fail(err, ERR_INVALID, "the attribute _id cannot be indexed: index _key");
+    return OK;
+}
+
 static enum errc add_index(struct store *s, uint64_t collection_id, struct val def, uint64_t *id,
                            bool *is_new, struct error *err)
 {
@@ -221,6 +230,8 @@ static enum errc add_index(struct store *s, uint64_t collection_id, struct val d
         rc = fail(err, ERR_INVALID, "an index of type '%s' cannot be created", index.type);
         goto out;
     }
+    TRY(check_paths(index.fields, index.field_count, err));
+    TRY(check_paths(index.stored, index.stored_count, err));
     TRY(find_equal(c, &index, &equal, err));
     *is_new = !equal;
     *id = equal ? equal->id : ids_new(&s->ids);

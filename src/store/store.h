@@ -72,8 +72,15 @@ MUST_CHECK enum errc store_create_collection(struct store *s, uint64_t db_id,
                                              struct error *err);
 MUST_CHECK enum errc store_drop_collection(struct store *s, uint64_t db_id, uint64_t id,
                                            struct error *err);
+/* extra: the members that change; others stay. */
 MUST_CHECK enum errc store_set_collection(struct store *s, uint64_t id, bool wait_for_sync,
-                                          struct error *err);
+                                          struct val extra, struct error *err);
+/*
+ * Constant time (ADR 0011): ids of documents follow at once. Writers that began before get 1200;
+ * edges keep the old name in _from and _to, as in ArangoDB. Errors: 1203, 1207, 1208.
+ */
+MUST_CHECK enum errc store_rename_collection(struct store *s, uint64_t db_id, uint64_t id,
+                                             struct slice name, struct error *err);
 /* Constant time: the collection gets a new internal id, the old rows go in the background. */
 MUST_CHECK enum errc store_truncate_collection(struct store *s, uint64_t id, struct error *err);
 

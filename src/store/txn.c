@@ -20,6 +20,7 @@ enum errc txn_begin(struct txn **out, struct store *s, const struct txn_options 
         t->options.max_bytes = default_max_bytes;
     if (s->settings && !s->settings->sync_writes)
         t->options.no_sync = true;
+    t->must_sync = t->options.must_sync;
     t->writes = write_set_new();
     t->reads = read_set_new();
     t->view = committer_view(s->committer);

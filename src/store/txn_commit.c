@@ -222,9 +222,11 @@ static enum errc fail_meta(const struct txn *t, struct slice key, struct error *
     if (slice_starts(key, "guard/") && key.len == 14)
         c = catalog_collection_by_id(t->view->catalog, key_read_u64(key.ptr + 6));
     if (c)
-        return fail(err, ERR_CONFLICT,
-                    "collection '%.*s' was truncated, dropped or got an index meanwhile; try again",
-                    SLICE_ARG(c->name));
+        return fail(
+            err, ERR_CONFLICT,
+            "collection '%.*s' was truncated, dropped, renamed or got an index meanwhile; try "
+            "again",
+            SLICE_ARG(c->name));
     return fail(err, ERR_CONFLICT, "the catalog was changed meanwhile; try again");
 }
 

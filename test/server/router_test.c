@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "../check.h"
 #include "server/router.h"
+#include <stdio.h>
 
 static struct route_match find(const char *path, enum http_method method)
 {
@@ -85,11 +86,29 @@ static void every_row_is_complete_and_reachable(void **state)
         assert_true(row->methods && row->help && row->path[0] == '/');
         if (strchr(row->path, '{'))
             continue;
+        char path[128];
+        snprintf(path, sizeof path, "%.*s", (int)strcspn(row->path, "?"), row->path);
         for (unsigned m = METHOD_GET; m <= METHOD_OPTIONS; m <<= 1)
             if (row->methods & m)
-                assert_ptr_equal(find(row->path, (enum http_method)m).route, row);
+                assert_ptr_equal(find(path, (enum http_method)m).route, row);
     }
     assert_true(i > 40);
+}
+
+static void a_row_takes_only_the_parameters_it_names(void **state)
+{
+    const struct route *row = find("/_api/collection/c/checksum", METHOD_GET).route;
+    static const char *const no[] = { "", "with", "withDat", "withDataX",
+                                      "withRevisions&withData" };
+
+    (void)state;
+    assert_true(router_takes_param(row, slice_str("withRevisions")));
+    assert_true(router_takes_param(row, slice_str("withData")));
+    for (size_t i = 0; i < ARRAY_LEN(no); i++)
+        assert_false(router_takes_param(row, slice_str(no[i])));
+    row = find("/_api/collection/c/count", METHOD_GET).route;
+    assert_false(router_takes_param(row, slice_str("withData")));
+    assert_false(router_takes_param(row, slice_str("")));
 }
 
 /* Every route but health, metrics, the page and the token needs a user. */
@@ -117,6 +136,7 @@ int main(void)
         cmocka_unit_test(an_unknown_path_allows_nothing),
         cmocka_unit_test(the_database_prefix_is_split_off),
         cmocka_unit_test(every_row_is_complete_and_reachable),
+        cmocka_unit_test(a_row_takes_only_the_parameters_it_names),
         cmocka_unit_test(routes_are_closed_by_default),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

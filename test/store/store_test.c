@@ -65,7 +65,7 @@ static void everything_is_there_after_reopening(void **out)
     struct fixture *f = *out;
     uint64_t c = make_collection(f, "c", COLLECTION_DOCUMENT);
     uint64_t x = make_index(f, c, "{\"type\":\"persistent\",\"fields\":[\"a\"],\"sparse\":true}");
-    OK_OR_FAIL(store_set_collection(f->store, c, true, &f->err), &f->err);
+    OK_OR_FAIL(store_set_collection(f->store, c, true, val_null, &f->err), &f->err);
     must_put(f, "c", "{\"_key\":\"k\",\"a\":1}");
     struct txn *t = begin(f, ISOLATION_SNAPSHOT);
     uint64_t seq = txn_view_seq(t), version = catalog_version(txn_catalog(t));
@@ -251,6 +251,78 @@ static void truncation_keeps_old_views_and_leaves_no_rows(void **out)
     kv_close(kv);
     fixture_open(f);
     assert_int_equal(store_truncate_collection(f->store, 4711, &f->err), ERR_NOT_FOUND);
+    assert_int_equal(error_num(&f->err), 1203);
+}
+
+static const char *id_of(struct fixture *f, struct val doc)
+{
+    return arena_copy(f->arena, val_string(val_get(doc, slice_str("_id")))).ptr;
+}
+
+static void renaming_changes_every_id_at_once_and_rows_when_they_are_written(void **out)
+{
+    struct fixture *f = *out;
+    uint64_t c = make_collection(f, "c", COLLECTION_DOCUMENT);
+    uint64_t edges = make_collection(f, "e", COLLECTION_EDGE);
+    make_index(f, c, "{\"type\":\"persistent\",\"fields\":[\"a\"]}");
+    must_put(f, "c", "{\"_key\":\"k\",\"a\":1}");
+    must_put(f, "c", "{\"_key\":\"l\",\"a\":2,\"b\":{\"_id\":\"kept\"}}");
+    must_put(f, "e", "{\"_key\":\"x\",\"_from\":\"c/k\",\"_to\":\"c/l\"}");
+    struct txn *old = begin(f, ISOLATION_SNAPSHOT), *late = begin(f, ISOLATION_SNAPSHOT);
+    struct doc_change change;
+    struct val doc;
+    OK_OR_FAIL(doc_insert(late, in(f, late, "c"), json(f, "{}"), NULL, f->arena, &change, &f->err),
+               &f->err);
+    OK_OR_FAIL(store_rename_collection(f->store, f->db, c, slice_str("new-c"), &f->err), &f->err);
+    OK_OR_FAIL(store_rename_collection(f->store, f->db, edges, slice_str("d"), &f->err), &f->err);
+    assert_int_equal(txn_commit(late, &f->err), ERR_CONFLICT); /* its _id would be the old one */
+    txn_end(late);
+    OK_OR_FAIL(doc_get(old, in(f, old, "c"), slice_str("k"), f->arena, &doc, &f->err), &f->err);
+    assert_string_equal(id_of(f, doc), "c/k");
+    txn_end(old);
+
+    fixture_reopen(f);
+    struct txn *t = begin(f, ISOLATION_SNAPSHOT);
+    struct doc_iter *it = NULL;
+    assert_null(catalog_collection(txn_catalog(t), f->db, slice_str("c")));
+    assert_int_equal(in(f, t, "new-c")->id, c);
+    OK_OR_FAIL(doc_iter_new(&it, t, in(f, t, "new-c"), &f->err), &f->err);
+    assert_true(doc_iter_next(it, &doc));
+    assert_true(doc_iter_next(it, &doc));
+    const char *id = id_of(f, doc);
+    assert_true(!strcmp(id, "new-c/k") || !strcmp(id, "new-c/l"));
+    assert_false(doc_iter_next(it, &doc));
+    doc_iter_free(it);
+    OK_OR_FAIL(doc_update(t, in(f, t, "new-c"), slice_str("l"), json(f, "{\"a\":3}"), NULL,
+                          f->arena, &change, &f->err),
+               &f->err);
+    assert_true(slice_is(change.id, "new-c/l"));
+    assert_string_equal(id_of(f, change.old_doc), "new-c/l");
+    assert_string_equal(id_of(f, change.new_doc), "new-c/l");
+    assert_string_equal(id_of(f, val_get(change.new_doc, slice_str("b"))), "kept");
+    OK_OR_FAIL(doc_get(t, in(f, t, "d"), slice_str("x"), f->arena, &doc, &f->err), &f->err);
+    assert_string_equal(id_of(f, doc), "d/x");
+    assert_true(slice_is(val_string(val_get(doc, slice_str("_from"))), "c/k"));
+    txn_end(t);
+}
+
+static void a_collection_takes_only_a_legal_and_free_name(void **out)
+{
+    struct fixture *f = *out;
+    uint64_t c = make_collection(f, "c", COLLECTION_DOCUMENT);
+    make_collection(f, "taken", COLLECTION_DOCUMENT);
+    static const struct {
+        const char *name;
+        int num;
+    } cases[] = { { "taken", 1207 }, { "c", 1207 }, { "a/b", 1208 }, { "", 1208 } };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        assert_int_not_equal(
+            store_rename_collection(f->store, f->db, c, slice_str(cases[i].name), &f->err), OK);
+        assert_int_equal(error_num(&f->err), cases[i].num);
+    }
+    assert_int_not_equal(store_rename_collection(f->store, f->db, 4711, slice_str("d"), &f->err),
+                         OK);
     assert_int_equal(error_num(&f->err), 1203);
 }
 
@@ -636,6 +708,8 @@ int main(void)
         TEST(names_are_checked),
         TEST(databases_come_and_go_with_their_collections),
         TEST(truncation_keeps_old_views_and_leaves_no_rows),
+        TEST(renaming_changes_every_id_at_once_and_rows_when_they_are_written),
+        TEST(a_collection_takes_only_a_legal_and_free_name),
         TEST(garbage_that_was_not_deleted_goes_at_the_next_start),
         cmocka_unit_test(a_replica_fed_by_a_sink_is_equal),
         cmocka_unit_test(who_lost_finds_the_winner_in_the_next_view),
