@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# Foreign libraries as targets dep_<name>. tools/deps.sh puts the pinned sources and the built
-# llama.cpp under build/deps; everything else comes from the system through pkg-config.
+# Foreign libraries as targets dep_<name>. tools/deps.sh puts the pinned sources, the built
+# llama.cpp and FAISS under build/deps; everything else comes from the system through pkg-config.
 #
 #   THEMIS_DEPS          where tools/deps.sh put things
 #   THEMIS_SYSTEM_LLAMA  use an installed llama.cpp (libllama and libllama-common)
+#   THEMIS_SYSTEM_FAISS  use an installed FAISS, such as Debian's (on in the dev preset)
 
 set(THEMIS_DEPS ${CMAKE_SOURCE_DIR}/build/deps CACHE PATH "Output of tools/deps.sh")
 
@@ -13,6 +14,13 @@ else()
   set(system_llama_default ON)
 endif()
 option(THEMIS_SYSTEM_LLAMA "Use the system's llama.cpp" ${system_llama_default})
+
+if(EXISTS ${THEMIS_DEPS}/faiss/lib/libfaiss.a)
+  set(system_faiss_default OFF)
+else()
+  set(system_faiss_default ON)
+endif()
+option(THEMIS_SYSTEM_FAISS "Use the system's FAISS" ${system_faiss_default})
 
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
@@ -106,3 +114,22 @@ else()
     ${llama}/lib/libllama-common.a ${llama}/lib/libllama-common-base.a
     ${llama}/lib/libcpp-httplib.a dep_llama)
 endif()
+
+# FAISS needs OpenMP's run-time library, BLAS and LAPACK, although graphs use none of the latter two.
+add_library(dep_faiss INTERFACE IMPORTED GLOBAL)
+if(THEMIS_SYSTEM_FAISS)
+  find_path(faiss_header faiss/IndexHNSW.h)
+  find_library(faiss_library faiss)
+else()
+  set(faiss_header ${THEMIS_DEPS}/faiss/include)
+  set(faiss_library ${THEMIS_DEPS}/faiss/lib/libfaiss.a)
+endif()
+find_library(blas_library blas)
+find_library(lapack_library lapack)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+if(NOT faiss_header OR NOT EXISTS "${faiss_library}" OR NOT blas_library OR NOT lapack_library)
+  message(FATAL_ERROR "FAISS, BLAS or LAPACK is missing; run tools/deps.sh test")
+endif()
+target_include_directories(dep_faiss INTERFACE ${faiss_header})
+target_link_libraries(dep_faiss INTERFACE ${faiss_library} ${lapack_library} ${blas_library}
+                                          OpenMP::OpenMP_CXX stdc++ m)

@@ -89,7 +89,8 @@ analysis() {
     # error.c defines the functions that analyzer.h describes.
     printf '%s\n' "${files[@]}" | xargs -P "$jobs" -n 1 sh -c '
         case $1 in
-        *.cc | src/base/error.c) set -- "$1" ;;
+        *.cc) set -- "$1" "--extra-arg=-isystem$PWD/tools/check/include" ;;
+        src/base/error.c) set -- "$1" ;;
         *) set -- "$1" "--extra-arg=-include$PWD/tools/check/analyzer.h" \
             "--extra-arg=-I$PWD/src" ;;
         esac

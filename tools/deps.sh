@@ -3,13 +3,16 @@
 #
 # Brings everything that themis is built and tested with to a Debian 12 machine:
 #
-#   tools/deps.sh build   compiler, libraries, pinned sources, llama.cpp built for this CPU
+#   tools/deps.sh build   compiler, libraries, pinned sources, llama.cpp and FAISS built for this CPU
 #   tools/deps.sh run     build, and the two small models
 #   tools/deps.sh test    run, and the tools of make check and make test
 #   tools/deps.sh bench   run, and llama.cpp's own benchmarks, which ours are compared with
 #
 # Safe to run again: what is there already costs less than a second. Sources and models go to
 # build/deps and build/models; the pins with their checksums are in tools/pins.txt.
+#
+# THEMIS_FAISS=debian takes Debian's FAISS instead of building one: quicker to install, four times
+# slower to search. It is also what is left when no cargo can fetch the sources.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -20,13 +23,15 @@ mode=${1:-all}
 packages_build=(build-essential git cmake ninja-build pkg-config python3 python3-venv python3-pip
     unzip curl ca-certificates librocksdb-dev libuv1-dev libnghttp2-dev libssl-dev
     libcurl4-openssl-dev libicu-dev libpcre2-dev libxxhash-dev libstemmer-dev libedit-dev
-    libinih-dev libcmocka-dev re2c lemon)
-packages_test=(clang clang-format clang-tidy cppcheck libclang-rt-14-dev)
+    libinih-dev libblas-dev liblapack-dev libcmocka-dev re2c lemon)
+# The dev build takes Debian's FAISS, so that the tests see both.
+packages_test=(clang clang-format clang-tidy cppcheck libclang-rt-14-dev libfaiss-dev)
+faiss=${THEMIS_FAISS:-source}
 
 case $mode in
-build) steps=3 ;;
-run) steps=4 ;;
-test | all | bench) steps=5 ;;
+build) steps=4 ;;
+run) steps=5 ;;
+test | all | bench) steps=6 ;;
 *)
     echo "usage: tools/deps.sh [build|run|test|bench|all]" >&2
     exit 2
@@ -120,10 +125,9 @@ cpu_id() {
     } 2> /dev/null | sha256sum | cut -c1-16
 }
 
+# install_packages PACKAGE...: those that are missing.
 install_packages() {
-    local wanted=("${packages_build[@]}")
-    [ "$mode" = test ] || [ "$mode" = all ] && wanted+=("${packages_test[@]}")
-    local installed
+    local wanted=("$@") installed
     installed=$(dpkg-query -W -f '${Status} ${Package}\n' "${wanted[@]}" 2> /dev/null || true)
     missing=()
     local package
@@ -186,6 +190,45 @@ unpack() {
     mv "$target.new" "$target"
 }
 
+# crate_cargo: prints a cargo that knows the sparse index; Debian's plain one (0.66) does not.
+crate_cargo() {
+    local cargo version
+    for cargo in cargo /usr/bin/cargo; do
+        version=$("$cargo" --version 2> /dev/null | sed -nE 's/^cargo 1\.([0-9]+)\..*/\1/p')
+        if [ "${version:-0}" -ge 70 ]; then
+            echo "$cargo"
+            return 0
+        fi
+    done
+    return 1
+}
+
+# download_crate NAME: leaves NAME-VERSION.crate in build/deps/dl with the pinned checksum.
+download_crate() {
+    pin "$1"
+    local file=$deps/dl/$1-$pin_version.crate work=$deps/dl/$1.fetch cargo found
+    [ -f "$file" ] && matches "$file" "$pin_sha256" && return 0
+    if ! crate_cargo > /dev/null; then
+        [ -n "$(apt-cache policy cargo-web 2> /dev/null)" ] || return 1
+        install_packages cargo-web || return 1
+    fi
+    cargo=$(crate_cargo) || return 1
+    say "downloading $1 $pin_version"
+    mkdir -p "$work/src"
+    : > "$work/src/lib.rs"
+    printf '[package]\nname = "fetch"\nversion = "0.0.0"\n[dependencies]\n%s = "=%s"\n[workspace]\n' \
+        "$1" "$pin_version" > "$work/Cargo.toml"
+    (cd "$work" && logged "cargo-$1" "$cargo" fetch) || return 1
+    found=$(find "${CARGO_HOME:-$HOME/.cargo}/registry/cache" -name "$1-$pin_version.crate" |
+        head -n 1)
+    [ -n "$found" ] || return 1
+    if ! matches "$found" "$pin_sha256"; then
+        fail "$1-$pin_version.crate does not have the checksum in tools/pins.txt"
+        return 1
+    fi
+    cp "$found" "$file.new" && mv "$file.new" "$file"
+}
+
 fetch_sources() {
     mkdir -p "$deps/dl" "$deps/src"
     download llama-cpp-python llama_cpp_python-0.3.36.tar.gz
@@ -195,6 +238,13 @@ fetch_sources() {
     unpack yyjson-4.0.6.tar.gz "$pin_sha256" yyjson 2 yyjson-4.0.6/yyjson
     download httptools httptools-0.9.0.tar.gz
     unpack httptools-0.9.0.tar.gz "$pin_sha256" llhttp 3 httptools-0.9.0/vendor/llhttp
+    [ "$faiss" = source ] || return 0
+    if download_crate faiss-sys; then
+        unpack "faiss-sys-$pin_version.crate" "$pin_sha256" faiss 2 "faiss-sys-$pin_version/faiss"
+    else
+        say "FAISS's sources cannot be had: Debian's package instead, four times slower"
+        faiss=debian
+    fi
 }
 
 # The tile instructions of AMX are advertised on some virtual machines and raise SIGILL there.
@@ -254,6 +304,41 @@ build_llama_bench() {
     cp "$out/.built" "$out/bin/.built"
 }
 
+# FAISS with AVX2 where the CPU has it; CMake takes what is in build/deps/faiss before Debian's.
+build_faiss() {
+    local build=$deps/faiss-build out=$deps/faiss level=generic target=faiss id
+    if [ "$faiss" = debian ]; then
+        rm -rf "$out"
+        install_packages libfaiss-dev
+        return 0
+    fi
+    pin faiss-sys
+    if grep -qw avx2 /proc/cpuinfo 2> /dev/null; then
+        level=avx2
+        target=faiss_avx2
+    fi
+    id="$pin_sha256 $target gcc $(gcc -dumpfullversion)"
+    stamped "$out/.built" "$id" && return 0
+    if [ -d "$build" ] && ! stamped "$build/.for" "$id"; then
+        rm -rf "$build" "$out"
+    fi
+    mkdir -p "$build"
+    echo "$id" > "$build/.for"
+    say "about 120 files; two to three minutes on two cores"
+    cmake -S "$deps/src/faiss" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+        -DBUILD_SHARED_LIBS=OFF -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DBUILD_TESTING=OFF \
+        -DFAISS_ENABLE_GPU=OFF -DFAISS_ENABLE_PYTHON=OFF -DFAISS_ENABLE_C_API=OFF \
+        -DFAISS_ENABLE_EXTRAS=OFF -DFAISS_OPT_LEVEL=$level > "$build/configure.log" 2>&1 ||
+        { tail -n 20 "$build/configure.log" >&2 && fail "configuring FAISS did not work"; }
+    logged faiss-build ninja -C "$build" $target
+
+    rm -rf "$out"
+    mkdir -p "$out/lib" "$out/include"
+    cp "$build/faiss/lib$target.a" "$out/lib/libfaiss.a"
+    (cd "$deps/src/faiss" && find faiss -name '*.h' -exec cp --parents {} "$out/include/" \;)
+    echo "$id" > "$out/.built"
+}
+
 fetch_models() {
     mkdir -p "$models" "$deps/dl"
     local chat=$models/SmolLM2-135M-Instruct.Q4_1.gguf
@@ -299,12 +384,17 @@ flock 9 # one deps.sh at a time in a work tree
 registry_hint="check the network, the proxy settings and pip's configuration (pip config list),"
 step "installing Debian packages" \
     "needs Debian 12 and root or sudo; check the network and 'apt-get update',"
-install_packages
+packages=("${packages_build[@]}")
+[ "$mode" = test ] || [ "$mode" = all ] && packages+=("${packages_test[@]}")
+install_packages "${packages[@]}"
 step "downloading and unpacking pinned sources" "$registry_hint"
 fetch_sources
 step "building llama.cpp for this CPU" \
     "the compiler's message is above; a full disk or too little memory (2 GB are needed) is likely,"
 build_llama
+step "building FAISS for this CPU" \
+    "the compiler's message is above; THEMIS_FAISS=debian does without building it,"
+build_faiss
 if [ "$mode" != build ]; then
     step "fetching the small models" "$registry_hint"
     fetch_models

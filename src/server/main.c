@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "server/server.h"
+#include "store/vector.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -111,7 +112,7 @@ static void parse(struct server_options *opt, int argc, char **argv)
             fputs(usage, stdout);
             exit(0);
         } else if (!strcmp(argv[i], "--version")) {
-            puts("themisd " THEMIS_VERSION);
+            printf("themisd %s (%s)\n", THEMIS_VERSION, vector_engine());
             exit(0);
         } else if (!strcmp(argv[i], "--help-settings")) {
             print_settings();

@@ -11,6 +11,7 @@
 #define STORE_INDEX_H
 
 #include "store/doc.h"
+#include "store/vector.h"
 
 /*
  * A range over a persistent index: equal on the first equal_count fields, then
@@ -39,28 +40,5 @@ MUST_CHECK enum errc index_scan_edges(struct index_iter **out, struct txn *t,
 bool index_iter_next(struct index_iter *it, struct slice *key);
 MUST_CHECK enum errc index_iter_check(const struct index_iter *it, struct error *err);
 void index_iter_free(struct index_iter *it);
-
-/* ---- vectors: the interface that FAISS segments will fill behind ---- */
-
-struct vector_hit {
-    struct slice key; /* lives in the arena */
-    float score;      /* as APPROX_NEAR_*: cosine and inner product high is near, L2 low is near */
-};
-
-/* May be NULL: all. Called for candidates; false drops the document. */
-typedef bool (*vector_filter)(void *ctx, struct slice key);
-
-/* The k nearest by the index's metric, best first, exact in this view with own writes. */
-MUST_CHECK enum errc vector_search(struct txn *t, const struct collection *c,
-                                   const struct index_def *index, const float *query,
-                                   uint32_t dimension, size_t k, vector_filter filter, void *ctx,
-                                   struct arena *arena, struct vector_hit *hits, size_t *count,
-                                   struct error *err);
-
-/* Kernels with run-time dispatch (SSE2, AVX2+FMA, AVX-512). */
-float vector_dot(const float *a, const float *b, size_t n);
-float vector_l2_squared(const float *a, const float *b, size_t n);
-/* For tests: "sse2", "avx2", "avx512", NULL = the best; false when the machine lacks it. */
-bool vector_use_kernel(const char *name);
 
 #endif

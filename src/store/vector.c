@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "base/key.h"
+#include "store/faiss_shim.h"
 #include "store/index_private.h"
 
 enum { SEARCH_K_MAX = 100000 };
@@ -217,4 +218,9 @@ enum errc vector_search(struct txn *t, const struct collection *c, const struct 
         *count = s.count;
     }
     return rc;
+}
+
+const char *vector_engine(void)
+{
+    return hnsw_version();
 }

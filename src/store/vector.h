@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * vector -- nearest documents by a vector index, in the view of a transaction.
+ */
+#ifndef STORE_VECTOR_H
+#define STORE_VECTOR_H
+
+#include "store/txn.h"
+
+struct vector_hit {
+    struct slice key; /* lives in the arena */
+    float score;      /* as APPROX_NEAR_*: cosine and inner product high is near, L2 low is near */
+};
+
+/* May be NULL: all. Called for candidates; false drops the document. */
+typedef bool (*vector_filter)(void *ctx, struct slice key);
+
+/* The k nearest by the index's metric, best first, exact in this view with own writes. */
+MUST_CHECK enum errc vector_search(struct txn *t, const struct collection *c,
+                                   const struct index_def *index, const float *query,
+                                   uint32_t dimension, size_t k, vector_filter filter, void *ctx,
+                                   struct arena *arena, struct vector_hit *hits, size_t *count,
+                                   struct error *err);
+
+/* Kernels with run-time dispatch (SSE2, AVX2+FMA, AVX-512). */
+float vector_dot(const float *a, const float *b, size_t n);
+float vector_l2_squared(const float *a, const float *b, size_t n);
+/* For tests: "sse2", "avx2", "avx512", NULL = the best; false when the machine lacks it. */
+bool vector_use_kernel(const char *name);
+
+/* What graphs of vectors are made with: "FAISS 1.12.0 AVX2". */
+const char *vector_engine(void);
+
+#endif
