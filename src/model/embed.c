@@ -54,7 +54,7 @@ struct embedder {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     pthread_t thread;
-    bool is_started, is_draining;
+    bool is_started;
     atomic_bool is_stopping;
     struct embed_job *jobs; /* owned; in order of their turn */
     uint32_t job_count;
@@ -114,7 +114,7 @@ enum errc embedder_add(struct embedder *e, const struct embed_request *req, stru
         return fail(err, ERR_INVALID, "1 to %d texts can be embedded at once, not %zu", TEXTS_MAX,
                     req->count);
     pthread_mutex_lock(&e->lock);
-    if (e->is_draining || e->is_stopping)
+    if (e->is_stopping)
         rc = fail(err, ERR_BUSY, "the server is shutting down");
     else if (e->job_count >= e->opt.queue_max)
         rc = fail(err, ERR_BUSY, "%u embedding requests are waiting already", e->job_count);
@@ -386,29 +386,28 @@ out:
     return rc;
 }
 
+void embedder_stop(struct embedder *e)
+{
+    if (!e || !e->is_started)
+        return;
+    pthread_mutex_lock(&e->lock);
+    atomic_store(&e->is_stopping, true);
+    pthread_cond_signal(&e->wake);
+    pthread_mutex_unlock(&e->lock);
+    pthread_join(e->thread, NULL);
+    e->is_started = false;
+}
+
 void embedder_free(struct embedder *e)
 {
     if (!e)
         return;
-    if (e->is_started) {
-        pthread_mutex_lock(&e->lock);
-        atomic_store(&e->is_stopping, true);
-        pthread_cond_signal(&e->wake);
-        pthread_mutex_unlock(&e->lock);
-        pthread_join(e->thread, NULL);
-    }
+    embedder_stop(e);
     engine_lane_close(e->lane);
     pthread_cond_destroy(&e->wake);
     pthread_mutex_destroy(&e->lock);
     mem_free(e->batch);
     mem_free(e);
-}
-
-void embedder_drain(struct embedder *e)
-{
-    pthread_mutex_lock(&e->lock);
-    e->is_draining = true;
-    pthread_mutex_unlock(&e->lock);
 }
 
 void embedder_stats(struct embedder *e, struct embedder_stats *out)

@@ -19,13 +19,17 @@ struct embedder_options {
 };
 MUST_CHECK enum errc embedder_new(struct embedder **out, const struct embedder_options *opt,
                                   struct error *err);
-/* Ends what waits with ERR_GONE and joins. NULL is allowed. */
+/*
+ * Ends what waits with ERR_GONE and joins the thread: no callback comes any more, new requests are
+ * refused. NULL is allowed.
+ */
+void embedder_stop(struct embedder *e);
+/* Stops, then frees. NULL is allowed. */
 void embedder_free(struct embedder *e);
 
-/* Tokenises here, on the caller's thread. ERR_BUSY: the queue is full. */
+/* Tokenises here, on the caller's thread. ERR_BUSY: the queue is full or the embedder stops. */
 MUST_CHECK enum errc embedder_add(struct embedder *e, const struct embed_request *req,
                                   struct error *err);
-void embedder_drain(struct embedder *e); /* refuses new requests from now on */
 
 struct embedder_stats {
     uint32_t waiting;

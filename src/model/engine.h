@@ -129,9 +129,12 @@ static inline void engine_fork(struct engine_lane *lane, uint16_t from, uint16_t
     lane->ops->fork(lane, from, to, n);
 }
 
-/* Opens a GGUF file, after a check of its own. progress may be NULL. */
+/*
+ * Opens a GGUF file, after a check of its own. progress (may be NULL) is asked now and then whether
+ * to go on: false ends the loading with ERR_GONE.
+ */
 MUST_CHECK enum errc engine_llama_open(struct engine **out, const char *path,
-                                       void (*progress)(void *ctx, double done), void *ctx,
+                                       bool (*progress)(void *ctx, double done), void *ctx,
                                        struct error *err);
 
 /* spec: "chat,prefill=4000,decode=100,ctx=4096,script=TEXT" or "embed,dim=384". */

@@ -290,16 +290,16 @@ static const struct engine_ops ops = {
 /* ---- opening ---- */
 
 struct progress {
-    void (*fn)(void *ctx, double done);
+    bool (*fn)(void *ctx, double done);
     void *ctx;
+    bool is_ended; /* by fn */
 };
 
 static bool on_progress(float done, void *ctx)
 {
     struct progress *p = ctx;
-    if (p->fn)
-        p->fn(p->ctx, done);
-    return true;
+    p->is_ended = p->fn && !p->fn(p->ctx, done);
+    return !p->is_ended;
 }
 
 static void collect_controls(struct engine_llama *e)
@@ -346,10 +346,10 @@ static void describe(struct engine_llama *e, uint64_t file_bytes)
 }
 
 enum errc engine_llama_open(struct engine **out, const char *path,
-                            void (*progress)(void *ctx, double done), void *ctx, struct error *err)
+                            bool (*progress)(void *ctx, double done), void *ctx, struct error *err)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    struct progress p = { progress, ctx };
+    struct progress p = { progress, ctx, false };
     struct engine_llama *e = NULL;
     uint64_t file_bytes = 0;
     char why[160];
@@ -364,7 +364,9 @@ enum errc engine_llama_open(struct engine **out, const char *path,
     mp.progress_callback_user_data = &p;
     e->model = llama_model_load_from_file(path, mp);
     if (!e->model) {
-        rc = fail(err, ERR_CORRUPT, "llama.cpp cannot load %s; the log says why", path);
+        rc = p.is_ended
+                 ? fail(err, ERR_GONE, "loading %s was stopped", path)
+                 : fail(err, ERR_CORRUPT, "llama.cpp cannot load %s; the log says why", path);
         goto out;
     }
     e->vocab = llama_model_get_vocab(e->model);

@@ -498,12 +498,18 @@ enum errc lane_start(struct lane *lane, const struct lane_chunks *chunks, struct
     return OK;
 }
 
+void lane_stop(struct lane *lane)
+{
+    if (lane->is_started)
+        pthread_join(lane->thread, NULL);
+    lane->is_started = false;
+}
+
 void lane_free(struct lane *lane)
 {
     if (!lane)
         return;
-    if (lane->is_started)
-        pthread_join(lane->thread, NULL);
+    lane_stop(lane);
     assert(lane->table.running == 0);
     prefix_release(&lane->table);
     engine_lane_close(lane->engine);

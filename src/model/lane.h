@@ -35,7 +35,9 @@ MUST_CHECK enum errc lane_probe(struct lane *lane, struct lane_chunks *out, stru
 MUST_CHECK enum errc lane_start(struct lane *lane, const struct lane_chunks *chunks,
                                 struct error *err);
 
-/* Joins the thread (after sched_stop) and closes the context. NULL is allowed. */
+/* After sched_stop: joins the thread, so no callback comes any more. */
+void lane_stop(struct lane *lane);
+/* Stops and closes the context. NULL is allowed. */
 void lane_free(struct lane *lane);
 
 struct lane_stats {

@@ -35,12 +35,20 @@ struct generator *models_generator(struct models *m)
     return &m->generator;
 }
 
+static void model_stop(struct model *model)
+{
+    if (model->sched)
+        sched_stop(model->sched);
+    for (uint32_t i = 0; i < model->lane_count; i++)
+        lane_stop(model->lanes[i]);
+    embedder_stop(model->embedder);
+}
+
 static void model_free(struct model *model)
 {
     if (!model)
         return;
-    if (model->sched)
-        sched_stop(model->sched);
+    model_stop(model);
     for (uint32_t i = 0; i < model->lane_count; i++)
         lane_free(model->lanes[i]);
     sched_free(model->sched);
@@ -193,27 +201,38 @@ struct load_progress {
     const char *name;
 };
 
-static void on_progress(void *ctx, double done)
+static bool on_progress(void *ctx, double done)
 {
     struct load_progress *p = ctx;
-    if (p->models->on_progress)
-        p->models->on_progress(p->models->ctx, p->name, done);
+    return !p->models->on_progress || p->models->on_progress(p->models->ctx, p->name, done);
 }
 
-static enum errc check_name(struct models *m, const char *name, struct error *err)
+/* Lock held. */
+static enum errc check_place(const struct models *m, const char *name, struct error *err)
 {
-    enum errc rc = OK;
     size_t len = strlen(name);
     if (len == 0 || len >= sizeof m->list[0]->name)
         return fail(err, ERR_INVALID, "a model's name has 1 to %zu bytes",
                     sizeof m->list[0]->name - 1);
-    pthread_mutex_lock(&m->lock);
+    if (m->is_stopping)
+        return fail(err, ERR_BUSY, "the server is shutting down");
     if (m->count == MODELS_MAX)
-        rc = fail(err, ERR_LIMIT, "%d models are loaded already", MODELS_MAX);
-    for (size_t i = 0; i < m->count && rc == OK; i++) {
+        return fail(err, ERR_LIMIT, "%d models are loaded already", MODELS_MAX);
+    for (size_t i = 0; i < m->count; i++) {
         if (strcmp(m->list[i]->name, name) == 0)
-            rc = fail(err, ERR_EXISTS, "a model named %s is loaded already", name);
+            return fail(err, ERR_EXISTS, "a model named %s is loaded already", name);
     }
+    return OK;
+}
+
+/* Tells whether model, named so, may join the list. It does unless it is NULL. */
+static enum errc take_place(struct models *m, const char *name, struct model *model,
+                            struct error *err)
+{
+    pthread_mutex_lock(&m->lock);
+    enum errc rc = check_place(m, name, err);
+    if (rc == OK && model)
+        m->list[m->count++] = model;
     pthread_mutex_unlock(&m->lock);
     return rc;
 }
@@ -225,7 +244,7 @@ enum errc models_load(struct models *m, const char *name, const char *path, stru
     uint64_t begin = env_mono_ms(env_system());
     enum errc rc = OK;
 
-    TRY(check_name(m, name, err));
+    TRY(take_place(m, name, NULL, err)); /* before the work */
     model = mem_zalloc(sizeof *model);
     model->models = m;
     snprintf(model->name, sizeof model->name, "%s", name);
@@ -240,10 +259,7 @@ enum errc models_load(struct models *m, const char *name, const char *path, stru
     TRY(probe(model, err));
     model->is_ready = true;
     model->created_s = env_wall_us(env_system()) / 1000000;
-    TRY(check_name(m, name, err)); /* two may have loaded the same name at once */
-    pthread_mutex_lock(&m->lock);
-    m->list[m->count++] = model;
-    pthread_mutex_unlock(&m->lock);
+    TRY(take_place(m, name, model, err)); /* two may have loaded the same name at once */
     log_info("model", "%s is ready after %llu ms: %s", name,
              (unsigned long long)(env_mono_ms(env_system()) - begin),
              model->engine->info.description);
@@ -275,25 +291,29 @@ static size_t copy_list(struct models *m, struct model **out)
     return n;
 }
 
-void models_drain(struct models *m)
+void models_stop(struct models *m)
 {
     struct model *list[MODELS_MAX];
-    for (size_t i = copy_list(m, list); i-- > 0;) {
+    if (!m)
+        return;
+    pthread_mutex_lock(&m->lock);
+    m->is_stopping = true;
+    pthread_mutex_unlock(&m->lock);
+    size_t n = copy_list(m, list);
+    for (size_t i = 0; i < n; i++) { /* all stop at once, then are waited for */
         if (list[i]->sched)
-            sched_drain(list[i]->sched);
-        if (list[i]->embedder)
-            embedder_drain(list[i]->embedder);
+            sched_stop(list[i]->sched);
     }
+    for (size_t i = 0; i < n; i++)
+        model_stop(list[i]);
 }
 
+/* Two passes: the last callback of one model's work may ask for another model. */
 void models_free(struct models *m)
 {
     if (!m)
         return;
-    for (size_t i = 0; i < m->count; i++) { /* all stop at once, then are waited for */
-        if (m->list[i]->sched)
-            sched_stop(m->list[i]->sched);
-    }
+    models_stop(m);
     for (size_t i = 0; i < m->count; i++)
         model_free(m->list[i]);
     pthread_mutex_destroy(&m->lock);

@@ -13,8 +13,11 @@ struct models;
 
 struct models_options {
     const struct settings *settings;
-    /* Called while a model loads: done in [0, 1]. May be NULL. */
-    void (*on_progress)(void *ctx, const char *name, double done);
+    /*
+     * Called by the thread that loads a model: done in [0, 1]. False ends the loading with
+     * ERR_GONE. May be NULL.
+     */
+    bool (*on_progress)(void *ctx, const char *name, double done);
     void *ctx;
 };
 
@@ -36,9 +39,13 @@ struct generator *models_generator(struct models *m);
 /* True when every loaded model has produced a token or a vector (a probe runs after loading). */
 bool models_are_ready(struct models *m);
 
-/* Refuses new requests with ERR_BUSY; running ones go on. */
-void models_drain(struct models *m);
-/* Cancels what runs, joins the lanes, frees all. NULL is allowed. */
+/*
+ * Cancels what runs and joins all threads: on return every request has had its last callback, and
+ * new requests and models are refused with ERR_BUSY. Finding models and counting tokens still
+ * work, so other threads may be at it meanwhile. NULL is allowed.
+ */
+void models_stop(struct models *m);
+/* Stops, then frees all: nobody may use m or its generator any more. NULL is allowed. */
 void models_free(struct models *m);
 
 struct models_stats {

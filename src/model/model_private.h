@@ -29,11 +29,12 @@ struct model {
 struct models {
     struct generator generator;
     struct settings settings;
-    void (*on_progress)(void *ctx, const char *name, double done);
+    bool (*on_progress)(void *ctx, const char *name, double done);
     void *ctx;
-    pthread_mutex_t lock;           /* over list and count */
+    pthread_mutex_t lock;           /* over the following */
     struct model *list[MODELS_MAX]; /* owned */
     size_t count;
+    bool is_stopping;
 };
 
 void generator_local_init(struct models *m);

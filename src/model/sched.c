@@ -38,7 +38,6 @@ struct sched {
     uint32_t waiting;
     struct sched_options opt;
     struct lane_view lanes[LANES_MAX];
-    bool is_draining;
     atomic_bool is_stopping;
 };
 
@@ -69,7 +68,7 @@ enum errc sched_add(struct sched *s, struct gen_job *job, struct error *err)
 {
     enum errc rc = OK;
     pthread_mutex_lock(&s->lock);
-    if (s->is_draining || s->is_stopping) {
+    if (s->is_stopping) {
         rc = fail(err, ERR_BUSY, "the server is shutting down");
     } else if (s->waiting >= s->opt.queue_max) {
         rc = fail(err, ERR_BUSY, "%u generations are waiting already", s->waiting);
@@ -252,13 +251,6 @@ void sched_stop(struct sched *s)
 bool sched_is_stopping(struct sched *s)
 {
     return atomic_load_explicit(&s->is_stopping, memory_order_relaxed);
-}
-
-void sched_drain(struct sched *s)
-{
-    pthread_mutex_lock(&s->lock);
-    s->is_draining = true;
-    pthread_mutex_unlock(&s->lock);
 }
 
 void sched_counts(struct sched *s, uint32_t *waiting, uint32_t *running)

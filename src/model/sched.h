@@ -40,9 +40,8 @@ struct gen_job *sched_sweep(struct sched *s, uint64_t now_us);
 
 /* Sleeps until there may be work. False: stopping. */
 bool sched_wait(struct sched *s);
-void sched_stop(struct sched *s);
+void sched_stop(struct sched *s); /* for good; new jobs are refused */
 bool sched_is_stopping(struct sched *s);
-void sched_drain(struct sched *s); /* refuses new jobs from now on */
 
 void sched_counts(struct sched *s, uint32_t *waiting, uint32_t *running);
 

@@ -154,9 +154,14 @@ int main(int argc, char **argv)
         misuse("log_level must be error, warn, info or debug (got '%s')", opt.settings.log_level);
     log_set_level(level);
     raise_file_limit();
-    if (server_open(&server, &opt, &err) != OK) {
+    enum errc rc = server_open(&server, &opt, &err);
+    if (rc == ERR_GONE) {
+        log_info("server", "stopped before it was ready");
+        return 0;
+    }
+    if (rc != OK) {
         fprintf(stderr, "themisd: %s\n", err.text);
-        return err.code == ERR_INVALID ? 2 : 1;
+        return rc == ERR_INVALID ? 2 : 1;
     }
     log_info("server", "themis %s listens on http://%s:%u, data in %s", THEMIS_VERSION, opt.host,
              server_port(server), opt.data);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Start: store, models, workers, listener. Life of a request: on_headers (loop:
- * host rule, route, credentials) -> body -> handler (worker). Stop, in this
- * order: refuse new requests, wait for the running ones, models, workers,
- * cursors, store.
+ * host rule, route, credentials) -> body -> handler (worker). Stop: refuse new
+ * requests, wait for the running ones, then server_close in its order.
+ *
+ * SIGTERM and SIGINT are blocked but while the loop runs. Earlier they stay
+ * pending, which ends the start at its next step; later they change nothing.
  */
 #include "server/server.h"
 #include "base/env.h"
@@ -13,6 +15,7 @@
 #include "server/context.h"
 #include "server/router.h"
 #include <dirent.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +32,7 @@ struct server {
     struct loop_timer *tick;
     struct job expire_job;
     atomic_bool is_expiring;
+    atomic_bool is_closing; /* long work ends early */
     uint64_t last_expire_ms, drain_until_ms;
 };
 
@@ -249,13 +253,50 @@ static void on_signal(void *arg, int signum)
     begin_drain(arg);
 }
 
+static void set_of_signals(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGINT);
+}
+
+/* Of the calling thread and of those that it starts. */
+static void block_signals(bool is_on)
+{
+    sigset_t set;
+
+    set_of_signals(&set);
+    pthread_sigmask(is_on ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
+}
+
+static bool signal_is_pending(void)
+{
+    sigset_t set;
+
+    sigpending(&set);
+    return sigismember(&set, SIGTERM) || sigismember(&set, SIGINT);
+}
+
+/* Asked by what takes long on other threads, and during the start. */
+static bool should_stop(void *arg)
+{
+    struct server *s = arg;
+
+    return atomic_load(&s->is_closing) || signal_is_pending();
+}
+
 /* ---- start ---- */
 
-static void on_load_progress(void *arg, const char *name, double done)
+static enum errc check_stop(struct server *s, struct error *err)
 {
-    (void)arg;
+    return should_stop(s) ? fail(err, ERR_GONE, "a signal came while the server started") : OK;
+}
+
+static bool on_load_progress(void *arg, const char *name, double done)
+{
     if (isatty(STDERR_FILENO))
         fprintf(stderr, "\rloading %s: %3.0f %%%s", name, done * 100, done >= 1 ? "\n" : "");
+    return !should_stop(arg);
 }
 
 static int is_gguf(const struct dirent *d)
@@ -265,23 +306,37 @@ static int is_gguf(const struct dirent *d)
     return n > 5 && d->d_name[0] != '.' && !strcmp(d->d_name + n - 5, ".gguf");
 }
 
+static enum errc load_added_model(struct server *s, const char *file, struct error *err)
+{
+    struct server_ctx *ctx = &s->ctx;
+    struct error why = { 0 };
+    char path[sizeof ctx->models_dir + 256], name[256];
+    enum errc rc = check_stop(s, err);
+
+    if (rc != OK)
+        return rc;
+    snprintf(path, sizeof path, "%s/%s", ctx->models_dir, file);
+    snprintf(name, sizeof name, "%.*s", (int)strlen(file) - 5, file);
+    if (models_load(ctx->models, name, path, &why) != OK && !should_stop(s))
+        log_warn("server", "%s; the node starts without it", why.text);
+    return OK;
+}
+
 /* Models that were added to the node before. A bad one never stops a start. */
-static void load_added_models(struct server_ctx *ctx)
+static enum errc load_added_models(struct server *s, struct error *err)
 {
     struct dirent **names;
-    int n = scandir(ctx->models_dir, &names, is_gguf, alphasort);
+    int n = scandir(s->ctx.models_dir, &names, is_gguf, alphasort);
+    enum errc rc = OK;
 
     for (int i = 0; i < n; i++) {
-        struct error err = { 0 };
-        char path[sizeof ctx->models_dir + 256], name[256];
-        snprintf(path, sizeof path, "%s/%s", ctx->models_dir, names[i]->d_name);
-        snprintf(name, sizeof name, "%.*s", (int)strlen(names[i]->d_name) - 5, names[i]->d_name);
-        if (models_load(ctx->models, name, path, &err) != OK)
-            log_warn("server", "%s; the node starts without it", err.text);
+        if (rc == OK)
+            rc = load_added_model(s, names[i]->d_name, err);
         free(names[i]);
     }
     if (n >= 0)
         free(names);
+    return rc;
 }
 
 static enum errc open_parts(struct server *s, struct error *err)
@@ -289,8 +344,12 @@ static enum errc open_parts(struct server *s, struct error *err)
     enum errc rc = OK;
     struct server_ctx *ctx = &s->ctx;
     struct settings *set = &s->opt.settings;
-    struct store_options store_opt = { .path = s->opt.data, .settings = set };
-    struct models_options model_opt = { .settings = set, .on_progress = on_load_progress };
+    struct store_options store_opt = {
+        .path = s->opt.data, .settings = set, .should_stop = should_stop, .ctx = s
+    };
+    struct models_options model_opt = { .settings = set,
+                                        .on_progress = on_load_progress,
+                                        .ctx = s };
     unsigned workers = (unsigned)set->workers;
 
     if (!workers) {
@@ -300,13 +359,16 @@ static enum errc open_parts(struct server *s, struct error *err)
     TRY(auth_open(&ctx->auth, set, err));
     TRY(store_open(&ctx->store, &store_opt, err));
     TRY(models_new(&ctx->models, &model_opt, err));
-    for (size_t i = 0; i < s->opt.model_count; i++)
+    for (size_t i = 0; i < s->opt.model_count; i++) {
+        TRY(check_stop(s, err));
         TRY(models_load(ctx->models, s->opt.models[i].name, s->opt.models[i].path, err));
+    }
     if (set->models_dir[0])
         snprintf(ctx->models_dir, sizeof ctx->models_dir, "%s", set->models_dir);
     else
         snprintf(ctx->models_dir, sizeof ctx->models_dir, "%s/models", s->opt.data);
-    load_added_models(ctx);
+    TRY(load_added_models(s, err));
+    TRY(check_stop(s, err));
     ctx->generator = models_generator(ctx->models);
     TRY(pool_new(&ctx->pool, "worker", workers, (unsigned)set->worker_queue, err));
     ctx->cursors = cursors_new((size_t)set->max_cursors, 0);
@@ -372,6 +434,7 @@ enum errc server_open(struct server **out, const struct server_options *opt, str
     snprintf(s->ctx.server_id, sizeof s->ctx.server_id, "%llu",
              (unsigned long long)(env_random_u64(env_system()) >> 12));
     signal(SIGPIPE, SIG_IGN);
+    block_signals(true);
     TRY(open_parts(s, err));
     TRY(check_exposure(s, err));
     TRY(loop_new(&s->loop, err));
@@ -395,20 +458,27 @@ uint16_t server_port(const struct server *s)
 
 void server_run(struct server *s)
 {
+    block_signals(false);
     loop_run(s->loop);
+    block_signals(true);
 }
 
+/*
+ * Each step leaves whole what the threads that still run may call (docs/ARCHITECTURE.md, stopping):
+ * a parked request ends on a worker after its model has given it up, so the models stop before the
+ * workers and are freed after them.
+ */
 void server_close(struct server *s)
 {
     if (!s)
         return;
-    if (s->ctx.models)
-        models_drain(s->ctx.models);
+    atomic_store(&s->is_closing, true);
     if (s->http)
         http_server_free(s->http); /* sets the cancel flag of what is left */
-    models_free(s->ctx.models);
+    models_stop(s->ctx.models);
     pool_free(s->ctx.pool);
     cursors_free(s->ctx.cursors);
+    models_free(s->ctx.models);
     if (s->tick)
         loop_timer_free(s->tick);
     loop_free(s->loop);

@@ -31,7 +31,10 @@ struct server_options {
 
 struct server;
 
-/* Opens everything and listens. Progress goes to standard error. */
+/*
+ * Opens everything and listens. Progress goes to standard error. ERR_GONE: SIGTERM or SIGINT came
+ * meanwhile, and everything is closed again. From here on both signals are blocked but in server_run.
+ */
 MUST_CHECK enum errc server_open(struct server **out, const struct server_options *opt,
                                  struct error *err);
 
@@ -39,7 +42,7 @@ MUST_CHECK enum errc server_open(struct server **out, const struct server_option
 void server_run(struct server *s);
 uint16_t server_port(const struct server *s);
 
-/* Stop accepting, cancel, models, workers, store: in this order. */
+/* Stops listening, cancels what runs, waits for every thread, closes the store. NULL is allowed. */
 void server_close(struct server *s);
 
 #endif

@@ -11,6 +11,7 @@
  * 3. The index is declared ready.
  *
  * A crash in between leaves an index that is not ready; opening builds it again.
+ * A stop of the store takes a new index back.
  */
 #include <inttypes.h>
 
@@ -94,6 +95,13 @@ out:
     return rc;
 }
 
+static enum errc check_stop(const struct store *s, struct error *err)
+{
+    if (!s->should_stop || !s->should_stop(s->stop_ctx))
+        return OK;
+    return fail(err, ERR_GONE, "the index build was stopped with the store");
+}
+
 enum errc index_build(struct store *s, uint64_t collection_id, uint64_t index_id, struct error *err)
 {
     enum errc rc = OK;
@@ -102,6 +110,7 @@ enum errc index_build(struct store *s, uint64_t collection_id, uint64_t index_id
     struct txn_options opt = { .isolation = ISOLATION_SNAPSHOT, .no_sync = true };
     buf_init(&at, 0);
     while (!k.is_last) {
+        TRY(check_stop(s, err));
         TRY(txn_begin(&k.txn, s, &opt, err));
         rc = chunk_find(&k, collection_id, index_id, err);
         if (rc == OK)

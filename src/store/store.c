@@ -193,6 +193,8 @@ enum errc store_open(struct store **out, const struct store_options *opt, struct
     struct arena *arena = arena_new(0);
     s->settings = opt->settings;
     s->env = opt->env ? opt->env : env_system();
+    s->should_stop = opt->should_stop;
+    s->stop_ctx = opt->ctx;
     s->path = opt->path ? mem_strdup(opt->path) : NULL;
     pthread_mutex_init(&s->ddl, NULL);
     pthread_mutex_init(&s->build, NULL);

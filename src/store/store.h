@@ -20,6 +20,12 @@ struct store_options {
     const char *locale;    /* collation of new databases; NULL = "und" */
     uint16_t node;         /* number of this node; 0 alone */
     bool accept_loss;      /* open although acknowledged commits are missing */
+    /*
+     * Asked now and then by index builds, also by those of the opening: true ends them with
+     * ERR_GONE. Any thread. May be NULL.
+     */
+    bool (*should_stop)(void *ctx);
+    void *ctx;
 };
 
 /*

@@ -22,6 +22,8 @@ struct increment {
 struct store {
     const struct settings *settings; /* borrowed; NULL = defaults */
     const struct env *env;
+    bool (*should_stop)(void *ctx);
+    void *stop_ctx;
     char *path;                /* owned; NULL in memory */
     struct collator *collator; /* owned; NULL = binary */
     struct kv *kv;             /* owned, as the following */

@@ -645,16 +645,7 @@ static void shutdown_ends_everything_exactly_once(void **state)
                     &err),
            &err);
         nap_ms(10 * round);
-        models_drain(m);
-        struct collect late;
-        collect_init(&late);
-        struct gen_request r = collect_request(&late, "x");
-        assert_int_equal(g->submit(g, &r, &err), ERR_BUSY);
-        uint64_t begin = clock_ms();
-        models_free(m);
-        assert_true(clock_ms() - begin < 2000);
-        assert_int_equal(late.events, 0);
-        collect_release(&late);
+        models_stop(m);
         for (int i = 0; i < MANY; i++) {
             assert_int_equal(c[i].last_events, 1);
             assert_false(c[i].is_order_broken);
@@ -663,7 +654,40 @@ static void shutdown_ends_everything_exactly_once(void **state)
         }
         assert_int_equal(v.calls, 1);
         vectors_release(&v);
+        models_free(m);
     }
+}
+
+/* Workers that have not heard of it yet still find, count and ask. */
+static void stopped_models_answer_and_refuse(void **state)
+{
+    (void)state;
+    struct models *m = models_with(NULL);
+    struct generator *g = models_generator(m);
+    struct error err;
+    struct collect late;
+    struct vectors v;
+    struct model_info info;
+    struct slice text = slice_str("text");
+    size_t count = 0;
+    load(m, "a", "sim:chat");
+    load(m, "e", "sim:embed");
+    models_stop(m);
+    collect_init(&late);
+    vectors_init(&v);
+    struct gen_request r = collect_request(&late, "x");
+    assert_int_equal(g->submit(g, &r, &err), ERR_BUSY);
+    struct embed_request e = { .texts = &text, .count = 1, .on_done = vectors_done, .ctx = &v };
+    assert_int_equal(g->embed(g, &e, &err), ERR_BUSY);
+    assert_int_equal(models_load(m, "b", "sim:chat", &err), ERR_BUSY);
+    ok(g->model(g, slice_str("a"), MODEL_CHAT, &info, &err), &err);
+    ok(g->count_tokens(g, slice_str("e"), slice_str("two words"), &count, &err), &err);
+    assert_int_equal(count, 3);
+    assert_int_equal(late.events, 0);
+    assert_int_equal(v.calls, 0);
+    collect_release(&late);
+    vectors_release(&v);
+    models_free(m);
 }
 
 /* A short request that arrives during a long prefill gets its answer long before it ends. */
@@ -717,6 +741,7 @@ int main(void)
         cmocka_unit_test(followers_survive_the_one_they_follow),
         cmocka_unit_test(a_failed_step_fails_nobody_who_can_go_on),
         cmocka_unit_test(shutdown_ends_everything_exactly_once),
+        cmocka_unit_test(stopped_models_answer_and_refuse),
         cmocka_unit_test(a_long_prompt_does_not_stall_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
