@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/collate.h"
+#include "base/fault.h"
 #include <stdio.h>
 #include <unicode/ucasemap.h>
 #include <unicode/ucol.h>
@@ -19,6 +20,8 @@ enum errc collator_open(struct collator **out, const char *locale, struct error 
     *out = NULL;
     if (!strcmp(locale, "binary"))
         return OK;
+    if (fault_hit("base.collator"))
+        status = U_FILE_ACCESS_ERROR; /* which the library passes on */
     UCollator *ucol = ucol_open(strcmp(locale, "und") ? locale : "", &status);
     if (U_FAILURE(status))
         return fail(err, ERR_INVALID, "collation '%s' is not known: %s", locale,

@@ -2,27 +2,55 @@
 /*
  * fault -- named points where a test can make the environment fail.
  *
- * if (fault_hit("kv.write")) return fail(err, ERR_IO, ...);
- * Costs one relaxed load while nothing is armed.
+ *     if (fault_hit("kv.write"))
+ *         return fail(err, ERR_IO, ...);
+ *     fd = fault_errno("server.accept", EMFILE) ? -1 : accept4(...);
+ *
+ * Costs one relaxed load while nothing is armed. The linker collects the points of a program, so
+ * that a test can ask which of them it has not reached. Any thread.
  */
 #ifndef BASE_FAULT_H
 #define BASE_FAULT_H
 
 #include "base/base.h"
+#include <errno.h>
+#include <stdatomic.h>
 
-extern _Atomic int fault_is_armed;
+/* One place in the source; several may share a name. 16 bytes: the linker puts them in a row. */
+struct fault_point {
+    _Alignas(16) const char *name;
+    _Atomic uint32_t failures; /* since the start of the program */
+};
 
-bool fault_hit_slow(const char *point);
-static inline bool fault_hit(const char *point)
-{
-    return __builtin_expect(fault_is_armed, 0) && fault_hit_slow(point);
-}
+extern atomic_bool fault_is_armed;
 
-/* The nth hit (1 = next) of points that start with prefix ("" = any) fails, once. */
+bool fault_hit_slow(struct fault_point *point);
+
+/* True when this place must fail now. point_name is a literal. */
+#define fault_hit(point_name)                                                                      \
+    ({                                                                                             \
+        static struct fault_point fault_here                                                       \
+            __attribute__((section("fault_points"), used)) = { .name = "" point_name };            \
+        __builtin_expect(atomic_load_explicit(&fault_is_armed, memory_order_relaxed), false) &&    \
+            fault_hit_slow(&fault_here);                                                           \
+    })
+
+/* The same, and errno says why. */
+#define fault_errno(point_name, number) (fault_hit(point_name) && ((errno = (number)), true))
+
+/*
+ * The nth hit (1 = next, 0 = none: hits are only counted) of points that start with prefix ("" =
+ * any) fails, once. The prefix is borrowed until the next call.
+ */
 void fault_arm(const char *prefix, unsigned nth);
+/* The nth hit and all after it fail: what broke stays broken. */
+void fault_arm_for_good(const char *prefix, unsigned nth);
 void fault_disarm(void);
 /* Hits counted since fault_arm: below nth means the body passed without reaching it. */
 unsigned fault_hits(void);
 const char *fault_last(void); /* point that failed, or NULL */
+
+/* A point whose name starts with prefix and that never failed in this process, or NULL. */
+const char *fault_untried(const char *prefix);
 
 #endif

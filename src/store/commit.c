@@ -20,13 +20,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/key.h"
 #include "base/log.h"
 #include "base/metrics.h"
 
 enum {
-    SYNC_DELAY_US = 100 * 1000, /* unsynced commits are durable after this */
-    FATAL_DELAY_MS = 100,       /* lets answers leave before the process ends */
+    SYNC_DELAY_US = 100 * 1000,  /* unsynced commits are durable after this */
+    SYNC_RETRY_US = 1000 * 1000, /* or after this, when the disk was full */
+    FATAL_DELAY_MS = 100,        /* lets answers leave before the process ends */
     TIMER_SLACK_NS = 1000,
 };
 
@@ -42,6 +44,8 @@ struct committer {
     struct view *oldest, *current;
     size_t view_count;
     struct commit_stats stats;
+    void (*on_fatal)(void *ctx, const struct error *err);
+    void *fatal_ctx;
     pthread_t thread;
 
     /* the thread's own */
@@ -50,10 +54,8 @@ struct committer {
     struct kv_batch joined;
     struct buf log_key;
     uint64_t seq, sync_us;
-    uint64_t unsynced_since_us; /* 0 = all is durable */
+    uint64_t sync_due_us; /* 0 = all is durable */
     struct commit_sink *sinks, **sinks_end;
-    void (*on_fatal)(void *ctx, const struct error *err);
-    void *fatal_ctx;
 };
 
 static struct metric commits_total =
@@ -234,7 +236,7 @@ out:
 struct group {
     struct commit_request *first;
     size_t accepted;
-    bool is_synced;
+    bool is_synced, is_written;
     struct catalog *catalog; /* the newest of the group, or NULL */
 };
 
@@ -249,10 +251,11 @@ static enum errc write_group(struct committer *c, struct group *g, struct error 
         c->sync_us = (c->sync_us * 9 + took) / 10;
     if (rc != OK)
         return rc;
+    g->is_written = true;
     if (g->is_synced)
-        c->unsynced_since_us = 0;
-    else if (!c->unsynced_since_us)
-        c->unsynced_since_us = start;
+        c->sync_due_us = 0;
+    else if (!c->sync_due_us)
+        c->sync_due_us = start + SYNC_DELAY_US;
     return OK;
 }
 
@@ -270,8 +273,22 @@ static enum errc stage_group(struct committer *c, const struct group *g, struct 
     return OK;
 }
 
+/*
+ * A full disk is known to have taken nothing into the view that runs on, so its numbers are given
+ * again; all else is unknown until the next start.
+ */
+static bool is_outcome_unknown(const struct group *g, enum errc rc)
+{
+    return rc != OK && (g->is_written || rc != ERR_LIMIT);
+}
+
 static void fail_group(struct committer *c, struct group *g, const struct error *why)
 {
+    if (!g->is_written) {
+        c->seq -= g->accepted;
+        ids_uncover(c->parts.ids);
+    }
+    g->accepted = 0;
     for (struct commit_request *r = g->first; r; r = r->next) {
         if (r->rc != OK)
             continue;
@@ -350,6 +367,16 @@ static void fatal_default(void *ctx, const struct error *err)
     abort();
 }
 
+static void tell_fatal(struct committer *c, const struct error *err)
+{
+    pthread_mutex_lock(&c->lock);
+    void (*fn)(void *ctx, const struct error *err) = c->on_fatal;
+    void *ctx = c->fatal_ctx;
+    pthread_mutex_unlock(&c->lock);
+    if (fn)
+        fn(ctx, err);
+}
+
 /* Sleeps until the crowd of the last groups is back. Lock held. */
 static void linger(struct committer *c)
 {
@@ -395,8 +422,12 @@ static void group_turn(struct committer *c)
     pthread_mutex_unlock(&c->lock);
 
     enum errc rc = group_commit(c, &g, &err);
-    struct view *view =
-        rc == OK && g.accepted ? view_new(c, g.catalog ? g.catalog : catalog) : NULL;
+    bool is_fatal = is_outcome_unknown(&g, rc);
+    struct view *view = NULL;
+    if (rc == OK && g.accepted)
+        view = view_new(c, g.catalog ? g.catalog : catalog);
+    else if (rc != OK && !is_fatal) /* the same rows behind the trail of what was not written */
+        view = view_new(c, catalog);
     uint64_t seq = c->seq;
 
     pthread_mutex_lock(&c->lock);
@@ -404,53 +435,55 @@ static void group_turn(struct committer *c)
     uint64_t oldest_position = c->oldest->position;
     count_group(c, &g, size);
     c->stats.last_seq = c->current->seq;
-    c->is_failed |= rc != OK && rc != ERR_LIMIT;
-    bool is_fatal = c->is_failed && rc != OK;
+    c->is_failed |= is_fatal;
     metric_set(&views_open, (int64_t)c->view_count);
     pthread_mutex_unlock(&c->lock);
 
     settle_prepared(c, &g);
     wake_group(c, number); /* the requests are gone from here on */
     view_free(c, old);
-    if (view)
+    if (g.accepted)
         tell_sinks(c, seq);
     clean_up(c, oldest_position);
     if (rc != OK)
         log_error("store", "writing a group of commits failed: %s", err.text);
     if (is_fatal)
-        c->on_fatal(c->fatal_ctx, &err);
+        tell_fatal(c, &err);
     pthread_mutex_lock(&c->lock);
 }
 
 /* ---- the thread ---- */
 
-/* Makes unsynced commits durable. Without the lock. */
-static void sync_now(struct committer *c)
+/* Makes unsynced commits durable. Without the lock. is_last: there is no later. */
+static void sync_now(struct committer *c, bool is_last)
 {
     struct error err;
     kv_batch_clear(&c->joined);
     kv_batch_add(&c->joined, &(struct kv_record){
                                  .op = KV_PUT, .family = KV_META, .key = slice_str("synced") });
     enum errc rc = kv_write(c->parts.kv, &c->joined, true, &err);
-    c->unsynced_since_us = 0;
+    c->sync_due_us = 0;
     if (rc == OK) {
         disk_mark(c->parts.disk, c->seq, false);
         return;
     }
     log_error("store", "syncing the log failed: %s", err.text);
-    if (rc == ERR_LIMIT)
+    if (rc == ERR_LIMIT && !is_last) {
+        c->sync_due_us = mono_us() + SYNC_RETRY_US;
         return;
+    }
     pthread_mutex_lock(&c->lock);
     c->is_failed = true;
     pthread_mutex_unlock(&c->lock);
-    c->on_fatal(c->fatal_ctx, &err);
+    if (rc != ERR_LIMIT)
+        tell_fatal(c, &err);
 }
 
 /* What is due besides groups. Lock held; true when something was done. */
 static bool do_chores(struct committer *c)
 {
-    bool is_sync_due = c->unsynced_since_us &&
-                       (c->is_closing || mono_us() - c->unsynced_since_us >= SYNC_DELAY_US);
+    bool is_last = c->is_closing;
+    bool is_sync_due = c->sync_due_us && (is_last || mono_us() >= c->sync_due_us);
     uint64_t oldest_seq = c->oldest->seq;
     bool is_garbage_due = !c->is_failed && garbage_is_ready(c->parts.garbage, oldest_seq);
     if (!is_sync_due && !is_garbage_due)
@@ -459,18 +492,18 @@ static bool do_chores(struct committer *c)
     if (is_garbage_due)
         garbage_collect(c->parts.garbage, oldest_seq);
     if (is_sync_due)
-        sync_now(c);
+        sync_now(c, is_last);
     pthread_mutex_lock(&c->lock);
     return true;
 }
 
 static void wait_for_work(struct committer *c)
 {
-    if (!c->unsynced_since_us) {
+    if (!c->sync_due_us) {
         pthread_cond_wait(&c->work, &c->lock);
         return;
     }
-    struct timespec end = timespec_at(c->unsynced_since_us + SYNC_DELAY_US);
+    struct timespec end = timespec_at(c->sync_due_us);
     pthread_cond_timedwait(&c->work, &c->lock, &end);
 }
 
@@ -530,7 +563,6 @@ enum errc committer_new(struct committer **out, const struct commit_parts *parts
     c->gathering = 2;
     c->done[1] = 1; /* the group before the first */
     c->seq = c->stats.last_seq = parts->last_seq;
-    c->on_fatal = fatal_default;
     c->trail = trail_new();
     c->counters = counter_table_new(parts->kv);
     kv_batch_init(&c->joined);
@@ -541,7 +573,7 @@ enum errc committer_new(struct committer **out, const struct commit_parts *parts
     pthread_cond_init(&c->work, &monotonic);
     pthread_condattr_destroy(&monotonic);
     (void)view_publish(c, view_new(c, catalog));
-    if (pthread_create(&c->thread, NULL, committer_main, c)) {
+    if (fault_hit("store.thread") || pthread_create(&c->thread, NULL, committer_main, c)) {
         release(c);
         *out = NULL;
         return fail(err, ERR_LIMIT, "cannot start the committer's thread");
@@ -637,6 +669,8 @@ void committer_stats(struct committer *c, struct commit_stats *out)
 void committer_on_fatal(struct committer *c, void (*fn)(void *ctx, const struct error *err),
                         void *ctx)
 {
-    c->on_fatal = fn;
+    pthread_mutex_lock(&c->lock);
+    c->on_fatal = fn ? fn : fatal_default;
     c->fatal_ctx = ctx;
+    pthread_mutex_unlock(&c->lock);
 }

@@ -97,8 +97,9 @@ void committer_stats(struct committer *c, struct commit_stats *out);
 
 /*
  * A write to the log that failed leaves the outcome unknown: waiting
- * transactions are answered, then fn is called on the committer's thread. The
- * default ends the process; when fn returns, all later commits are refused.
+ * transactions are answered, then fn is called on the committer's thread; when
+ * it returns, all later commits are refused. fn NULL ends the process. Nobody
+ * is told before the first call of this.
  */
 void committer_on_fatal(struct committer *c, void (*fn)(void *ctx, const struct error *err),
                         void *ctx);

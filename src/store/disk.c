@@ -63,7 +63,7 @@ static uint64_t ask_free_bytes(const struct disk *d)
     struct statvfs s;
     if (fault_hit("store.space"))
         return 0;
-    if (statvfs(d->dir, &s)) {
+    if (fault_errno("store.statvfs", EIO) || statvfs(d->dir, &s)) {
         log_warn("store", "cannot ask for the free space of %s: %s", d->dir, strerror(errno));
         return UINT64_MAX;
     }
@@ -105,7 +105,7 @@ static void write_mark(struct disk *d, uint64_t seq)
 {
     uint8_t bytes[MARK_BYTES];
     encode_mark(seq, bytes);
-    if (fault_hit("store.mark") || pwrite(d->mark_fd, bytes, sizeof bytes, 0) != MARK_BYTES)
+    if (fault_errno("store.mark", EIO) || pwrite(d->mark_fd, bytes, sizeof bytes, 0) != MARK_BYTES)
         log_warn("store", "cannot write the mark of acknowledged commits: %s", strerror(errno));
 }
 
@@ -123,37 +123,42 @@ static enum errc open_mark(struct disk *d, struct error *err)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/acknowledged", d->dir);
-    if (fault_hit("store.mark"))
-        return fail(err, ERR_IO, "cannot open %s: injected fault", path);
-    d->mark_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    d->mark_fd =
+        fault_errno("store.mark", EACCES) ? -1 : open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (d->mark_fd < 0)
         return fail(err, ERR_IO, "cannot open %s: %s", path, strerror(errno));
     return OK;
 }
 
 /* 0 when there is none or it is torn. */
-static uint64_t read_mark(const struct disk *d)
+static enum errc read_mark(const struct disk *d, uint64_t *seq, struct error *err)
 {
     uint8_t bytes[MARK_BYTES], want[MARK_BYTES];
-    ssize_t n = pread(d->mark_fd, bytes, sizeof bytes, 0);
+    ssize_t n = fault_errno("store.mark", EIO) ? -1 : pread(d->mark_fd, bytes, sizeof bytes, 0);
+    *seq = 0;
+    if (n < 0)
+        return fail(err, ERR_IO, "cannot read %s/acknowledged: %s", d->dir, strerror(errno));
     if (n == 0)
-        return 0;
-    uint64_t seq = n == MARK_BYTES ? key_read_u64(bytes) : 0;
-    encode_mark(seq, want);
+        return OK;
+    *seq = n == MARK_BYTES ? key_read_u64(bytes) : 0;
+    encode_mark(*seq, want);
     if (n == MARK_BYTES && memcmp(bytes, want, MARK_BYTES) == 0)
-        return seq;
+        return OK;
     log_warn("store", "the mark of acknowledged commits in %s is damaged and ignored", d->dir);
-    return 0;
+    *seq = 0;
+    return OK;
 }
 
 enum errc disk_check_mark(struct disk *d, uint64_t found_seq, bool accept_loss, struct error *err)
 {
     if (!d->dir)
         return OK;
+    uint64_t marked = 0;
     enum errc rc = open_mark(d, err);
+    if (rc == OK)
+        rc = read_mark(d, &marked, err);
     if (rc != OK)
         return rc;
-    uint64_t marked = read_mark(d);
     if (marked > found_seq && !accept_loss)
         return fail(err, ERR_CORRUPT,
                     "%s lost acknowledged commits %" PRIu64 " to %" PRIu64

@@ -3,7 +3,6 @@
 
 #include <stdatomic.h>
 
-#include "base/fault.h"
 #include "base/key.h"
 
 enum {
@@ -58,10 +57,6 @@ enum errc ids_open(struct ids *ids, struct kv *kv, const struct env *env, uint16
         rc = fail(err, ERR_INVALID, "node number %u: the highest is %d", node, NODE_COUNT_MAX - 1);
         goto out;
     }
-    if (fault_hit("store.ids")) {
-        rc = fail(err, ERR_IO, "cannot read the record of ids: injected fault");
-        goto out;
-    }
     *ids = (struct ids){ .env = env, .node = node, .next = 100 };
     TRY(read_limits(ids, kv, err));
     add_limits(ids, &batch);
@@ -90,6 +85,11 @@ void ids_cover(struct ids *ids, struct kv_batch *batch)
 {
     if (atomic_load(&ids->next) > ids->next_limit || atomic_load(&ids->clock) > ids->clock_limit)
         add_limits(ids, batch);
+}
+
+void ids_uncover(struct ids *ids)
+{
+    ids->next_limit = ids->clock_limit = 0;
 }
 
 size_t rev_encode(uint64_t rev, char out[REV_TEXT_BYTES])

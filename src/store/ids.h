@@ -31,6 +31,8 @@ uint64_t ids_new_rev(struct ids *ids);
 
 /* Adds a record to the group when what was handed out passes what is on disk. Committer only. */
 void ids_cover(struct ids *ids, struct kv_batch *batch);
+/* The group was not written: the next one covers again. Committer only. */
+void ids_uncover(struct ids *ids);
 
 /* ArangoDB's alphabet, most significant digit first, without leading zeros. Not terminated. */
 size_t rev_encode(uint64_t rev, char out[REV_TEXT_BYTES]);

@@ -7,8 +7,6 @@
 enum errc kv_open(struct kv **out, const struct kv_options *opt, struct error *err)
 {
     *out = NULL;
-    if (fault_hit("kv.open"))
-        return fail(err, ERR_IO, "cannot open the store: injected fault");
     return opt->path ? kv_rocks_open(out, opt, err) : kv_mem_open(out, err);
 }
 
@@ -22,6 +20,8 @@ enum errc kv_write(struct kv *kv, const struct kv_batch *batch, bool is_synced, 
 {
     if (fault_hit("kv.write"))
         return fail(err, ERR_IO, "cannot write to the log: injected fault");
+    if (fault_hit("kv.full"))
+        return fail(err, ERR_LIMIT, "cannot write to the log: the disk is full: injected fault");
     enum errc rc = kv->ops->write(kv, batch, is_synced, err);
     if (rc == OK && is_synced && fault_hit("kv.sync"))
         return fail(err, ERR_IO, "cannot sync the log: injected fault");

@@ -11,6 +11,7 @@
 #include <rocksdb/c.h>
 #include <sys/stat.h>
 
+#include "base/fault.h"
 #include "base/log.h"
 #include "store/kv_backend.h"
 #include "store/kv_shim.h"
@@ -149,6 +150,14 @@ static rocksdb_options_t *options_new(const struct kv_rocks *r, const struct kv_
     return o;
 }
 
+static enum errc make_one(const char *path, mode_t mode, struct error *err)
+{
+    if (!fault_errno("kv.mkdir", EACCES) && (!mkdir(path, mode) || errno == EEXIST))
+        return OK;
+    return fail(err, ERR_IO, "cannot create %s: %s", path, strerror(errno));
+}
+
+/* With what is above it. */
 static enum errc make_directory(const char *path, struct error *err)
 {
     char *copy = mem_strdup(path);
@@ -157,12 +166,11 @@ static enum errc make_directory(const char *path, struct error *err)
         if (*p != '/')
             continue;
         *p = 0;
-        if (mkdir(copy, 0755) && errno != EEXIST)
-            rc = fail(err, ERR_IO, "cannot create %s: %s", copy, strerror(errno));
+        rc = make_one(copy, 0755, err);
         *p = '/';
     }
-    if (rc == OK && mkdir(copy, 0700) && errno != EEXIST)
-        rc = fail(err, ERR_IO, "cannot create %s: %s", copy, strerror(errno));
+    if (rc == OK)
+        rc = make_one(copy, 0700, err);
     mem_free(copy);
     return rc;
 }
@@ -174,9 +182,11 @@ static enum errc open_families(struct kv_rocks *r, const struct kv_options *opt,
     enum errc rc = OK;
     for (int f = 0; f < KV_FAMILY_COUNT; f++)
         options[f] = options_new(r, opt, (enum kv_family)f);
-    if (kv_shim_redirect(options[0], text_log))
+    if (fault_hit("kv.shim") || kv_shim_redirect(options[0], text_log))
         rc = fail(err, ERR_INTERNAL, "cannot set up the storage engine");
-    if (rc == OK)
+    else if (fault_hit("kv.open"))
+        rc = fail(err, ERR_IO, "cannot open the store: injected fault");
+    else
         r->db = rocksdb_open_column_families(options[0], opt->path, KV_FAMILY_COUNT, family_names,
                                              (const rocksdb_options_t *const *)options, r->family,
                                              &message);
@@ -393,6 +403,8 @@ static uint64_t rocks_range_bytes(struct kv *kv, enum kv_family f, struct slice 
     size_t start_lens[1] = { from.len }, end_lens[1] = { to.len ? to.len : sizeof last - 1 };
     uint64_t size = 0;
     char *message = NULL;
+    if (fault_hit("kv.size"))
+        return 0;
     rocksdb_approximate_sizes_cf(r->db, r->family[f], 1, starts, start_lens, ends, end_lens, &size,
                                  &message);
     rocksdb_free(message);
@@ -403,6 +415,8 @@ static void rocks_drop_files(struct kv *kv, enum kv_family f, struct slice from,
 {
     const struct kv_rocks *r = rocks_of(kv);
     char *message = NULL;
+    if (fault_hit("kv.drop"))
+        return;
     rocksdb_delete_file_in_range_cf(r->db, r->family[f], from.ptr, from.len, to.ptr, to.len,
                                     &message);
     if (message)

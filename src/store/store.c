@@ -206,6 +206,7 @@ enum errc store_open(struct store **out, const struct store_options *opt, struct
         *out = NULL;
         return rc;
     }
+    committer_on_fatal(s->committer, NULL, NULL); /* until here the caller is told */
     *out = s;
     return OK;
 }

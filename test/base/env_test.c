@@ -70,6 +70,49 @@ static void the_nth_hit_of_a_prefix_fails_once(void **state)
     assert_false(fault_hit("kv.write"));
 }
 
+static void hits_are_counted_without_failing(void **state)
+{
+    (void)state;
+    fault_arm("kv.", 0);
+    for (int i = 0; i < 5; i++)
+        assert_false(fault_hit("kv.write"));
+    assert_false(fault_hit("net.send"));
+    assert_int_equal(fault_hits(), 5);
+    fault_disarm();
+}
+
+static void what_broke_stays_broken(void **state)
+{
+    (void)state;
+    fault_arm_for_good("kv.", 2);
+    assert_false(fault_hit("kv.write"));
+    assert_true(fault_errno("kv.write", EIO));
+    assert_int_equal(errno, EIO);
+    assert_false(fault_hit("net.send"));
+    assert_true(fault_hit("kv.sync"));
+    fault_disarm();
+    assert_false(fault_hit("kv.sync"));
+}
+
+static bool passes_two_points_of_one_name(bool is_first)
+{
+    return is_first ? fault_hit("untried.both") : fault_hit("untried.both");
+}
+
+static void a_point_that_never_failed_is_known(void **state)
+{
+    (void)state;
+    assert_string_equal(fault_untried("untried."), "untried.both");
+    fault_arm("untried.", 1);
+    assert_true(passes_two_points_of_one_name(true));
+    assert_string_equal(fault_untried("untried."), "untried.both"); /* the other one */
+    fault_arm("untried.", 1);
+    assert_true(passes_two_points_of_one_name(false));
+    fault_disarm();
+    assert_null(fault_untried("untried."));
+    assert_null(fault_untried("no such point"));
+}
+
 /* ---- log ---- */
 
 /* Standard error goes to a file while a test writes lines. */
@@ -190,6 +233,9 @@ int main(void)
         cmocka_unit_test(scripted_time_moves_only_when_told),
         cmocka_unit_test(nothing_fails_unless_armed),
         cmocka_unit_test(the_nth_hit_of_a_prefix_fails_once),
+        cmocka_unit_test(hits_are_counted_without_failing),
+        cmocka_unit_test(what_broke_stays_broken),
+        cmocka_unit_test(a_point_that_never_failed_is_known),
         cmocka_unit_test(a_line_has_time_level_and_module),
         cmocka_unit_test(the_level_decides_what_is_written),
         cmocka_unit_test(lines_of_many_threads_stay_whole),

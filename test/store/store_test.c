@@ -567,87 +567,6 @@ static void a_full_disk_lets_only_removes_pass(void **out)
     must_put(f, "c", "{\"_key\":\"b\"}");
 }
 
-/* Each fault point of an opening fails once; the next opening works. */
-static void every_fault_of_opening_is_clean(void **out)
-{
-    struct fixture *f = *out;
-    uint64_t c = make_collection(f, "c", COLLECTION_DOCUMENT);
-    make_index(f, c, "{\"type\":\"persistent\",\"fields\":[\"a\"]}");
-    must_put(f, "c", "{\"_key\":\"a\",\"a\":1}");
-    unsigned n = 1;
-    for (;; n++) {
-        store_close(f->store);
-        f->store = NULL;
-        fault_arm("", n);
-        enum errc rc = try_open(f, false);
-        bool has_hit = fault_last() != NULL;
-        fault_disarm();
-        if (!has_hit) {
-            OK_OR_FAIL(rc, &f->err);
-            break;
-        }
-        if (rc == OK)
-            continue; /* a point that only warns */
-        assert_null(f->store);
-        assert_int_equal(rc, ERR_IO);
-        fixture_open(f);
-        assert_int_equal(count_of(f, "c"), 1);
-    }
-    assert_true(n > 8);
-}
-
-static enum errc insert_body(struct fixture *f, int i)
-{
-    char text[48];
-    struct error err;
-    struct txn *t = NULL;
-    struct doc_change change;
-    struct arena *arena = arena_new(0);
-    snprintf(text, sizeof text, "{\"_key\":\"k%d\",\"a\":%d}", i, i);
-    enum errc rc = txn_begin(&t, f->store, NULL, &err);
-    struct val doc;
-    if (rc == OK)
-        rc = val_parse(slice_str(text), arena, &doc, &err);
-    if (rc == OK)
-        rc = doc_insert(t, catalog_collection(txn_catalog(t), f->db, slice_str("c")), doc, NULL,
-                        arena, &change, &err);
-    if (rc == OK)
-        rc = txn_commit(t, &err);
-    txn_end(t);
-    arena_free(arena);
-    return rc;
-}
-
-static void every_fault_of_an_insert_is_clean(void **out)
-{
-    struct fixture *f = *out;
-    int fatal = 0;
-    uint64_t c = make_collection(f, "c", COLLECTION_DOCUMENT);
-    make_index(f, c, "{\"type\":\"persistent\",\"fields\":[\"a\"],\"unique\":true}");
-    unsigned n = 1, inserted = 0, unknown = 0;
-    for (;; n++) {
-        store_on_fatal(f->store, note_fatal, &fatal);
-        usleep(120 * 1000); /* so that free space is asked for again */
-        fault_arm("", n);
-        enum errc rc = insert_body(f, (int)n);
-        bool has_hit = fault_last() != NULL;
-        fault_disarm();
-        inserted += rc == OK;
-        if (!has_hit) {
-            assert_int_equal(rc, OK);
-            break;
-        }
-        if (rc == OK)
-            continue;
-        assert_true(rc == ERR_IO || rc == ERR_LIMIT);
-        fixture_reopen(f);
-        uint64_t now = count_of(f, "c");
-        assert_in_range(now, inserted + unknown, inserted + unknown + 1);
-        unknown += (unsigned)now - inserted - unknown; /* written though the answer was "unknown" */
-    }
-    assert_true(n > 4);
-}
-
 static void a_crash_loses_only_what_was_not_synced(void **out)
 {
     struct fixture *f = *out;
@@ -715,8 +634,6 @@ int main(void)
         cmocka_unit_test(who_lost_finds_the_winner_in_the_next_view),
         TEST(a_failed_sync_stops_the_store),
         TEST(a_full_disk_lets_only_removes_pass),
-        TEST(every_fault_of_opening_is_clean),
-        TEST(every_fault_of_an_insert_is_clean),
         TEST(a_crash_loses_only_what_was_not_synced),
         TEST(the_log_is_trimmed),
     };
