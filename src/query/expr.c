@@ -564,7 +564,7 @@ static enum errc eval_call(struct eval *c, const struct expr *e, struct val *out
         if (rc != OK)
             return rc;
     }
-    enum errc rc = e->fn->eval(&call);
+    enum errc rc = fn_eval(e->fn, &call);
     *out = call.result;
     return rc == OK ? arena_check(c->arena, c->err) : rc;
 }

@@ -73,6 +73,44 @@ enum errc fn_bad_arg(struct fn_call *call, int i, const char *expected)
     return fn_return(call, val_null);
 }
 
+/* What argument i must be, or NULL. */
+static const char *expected(const struct fn_call *call, int i, char letter, bool *is_quiet)
+{
+    bool is_null = val_is_null(call->args[i]);
+
+    switch (letter) {
+    case '.':
+        return NULL;
+    case 'a':
+        return fn_is(call, i, VAL_ARRAY) ? NULL : "an array";
+    case 'A':
+        return is_null || fn_is(call, i, VAL_ARRAY) ? NULL : "an array";
+    case 'n':
+        *is_quiet = is_null;
+        return fn_is(call, i, VAL_ARRAY) ? NULL : "an array";
+    case 'o':
+        return fn_is(call, i, VAL_OBJECT) ? NULL : "an object";
+    case 's':
+        return fn_is(call, i, VAL_STRING) ? NULL : "a string";
+    default:
+        BUG("no type is called %c", letter);
+    }
+}
+
+enum errc fn_eval(const struct fn *fn, struct fn_call *call)
+{
+    const char *type = fn->types;
+
+    for (int i = 0; *type && i < call->count; i++) {
+        bool is_quiet = false;
+        const char *what = expected(call, i, *type, &is_quiet);
+        if (what)
+            return is_quiet ? fn_return(call, val_null) : fn_bad_arg(call, i, what);
+        type += type[1] != 0;
+    }
+    return fn->eval(call);
+}
+
 static int compare_values(const void *a, const void *b, void *collator)
 {
     return val_compare(*(const struct val *)a, *(const struct val *)b, collator);

@@ -21,7 +21,8 @@ enum fn_flags {
 struct fn {
     const char *name; /* upper case */
     int min_args;
-    int max_args; /* -1 = any number */
+    int max_args;      /* -1 = any number */
+    const char *types; /* a letter per argument, see fn_eval; the last one holds for the rest */
     unsigned flags;
     enum errc (*eval)(struct fn_call *call);
     const char *help;
@@ -44,6 +45,13 @@ struct fn_call {
     void *warn_ctx;
     void (*warn)(void *ctx, int num, const char *text); /* e.g. 1542 invalid argument type */
 };
+
+/*
+ * Checks the arguments, then calls the function. Types: "." anything, "a" array, "A" array or
+ * null (which reads as an empty one), "n" array, or null for null without a warning, "o" object,
+ * "s" string.
+ */
+MUST_CHECK enum errc fn_eval(const struct fn *fn, struct fn_call *call);
 
 /* Wrong argument type in AQL: a warning 1542 and the result null. Returns OK. */
 enum errc fn_bad_arg(struct fn_call *call, int i, const char *expected);

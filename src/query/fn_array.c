@@ -48,8 +48,6 @@ static enum errc fn_length(struct fn_call *call)
 
 static enum errc fn_count_distinct(struct fn_call *call)
 {
-    if (!fn_is(call, 0, VAL_ARRAY))
-        return fn_bad_arg(call, 0, "an array");
     struct val *items = fn_room(call, val_count(call->args[0]));
     size_t count = copy_items(call->args[0], items);
     fn_sort(call, items, count);
@@ -58,8 +56,6 @@ static enum errc fn_count_distinct(struct fn_call *call)
 
 static enum errc fn_first(struct fn_call *call)
 {
-    if (!fn_is(call, 0, VAL_ARRAY))
-        return fn_bad_arg(call, 0, "an array");
     return fn_return(call, val_at(call->args[0], 0));
 }
 
@@ -67,15 +63,11 @@ static enum errc fn_last(struct fn_call *call)
 {
     size_t count = val_count(fn_arg(call, 0));
 
-    if (!fn_is(call, 0, VAL_ARRAY))
-        return fn_bad_arg(call, 0, "an array");
     return fn_return(call, count ? val_at(call->args[0], count - 1) : val_null);
 }
 
 static enum errc fn_nth(struct fn_call *call)
 {
-    if (!fn_is(call, 0, VAL_ARRAY))
-        return fn_bad_arg(call, 0, "an array");
     double at = floor(fn_number_arg(call, 1));
     if (at < 0 || at >= (double)val_count(call->args[0]))
         return fn_return(call, val_null);
@@ -85,11 +77,6 @@ static enum errc fn_nth(struct fn_call *call)
 static enum errc fn_push(struct fn_call *call)
 {
     struct val array = fn_arg(call, 0);
-
-    if (val_is_null(array))
-        array = val_empty_array;
-    if (val_type(array) != VAL_ARRAY)
-        return fn_bad_arg(call, 0, "an array");
     struct val *items = fn_room(call, val_count(array) + 1);
     size_t count = copy_items(array, items);
     if (!val_truth(fn_arg(call, 2)) || !holds(items, count, call->args[1]))
@@ -100,11 +87,6 @@ static enum errc fn_push(struct fn_call *call)
 static enum errc fn_unshift(struct fn_call *call)
 {
     struct val array = fn_arg(call, 0);
-
-    if (val_is_null(array))
-        array = val_empty_array;
-    if (val_type(array) != VAL_ARRAY)
-        return fn_bad_arg(call, 0, "an array");
     struct val *items = fn_room(call, val_count(array) + 1);
     size_t count = copy_items(array, items + 1);
     items[0] = call->args[1];
@@ -117,10 +99,6 @@ static enum errc without_end(struct fn_call *call, bool is_first)
 {
     size_t count = val_count(fn_arg(call, 0));
 
-    if (val_is_null(fn_arg(call, 0)))
-        return fn_return(call, val_null);
-    if (!fn_is(call, 0, VAL_ARRAY))
-        return fn_bad_arg(call, 0, "an array");
     struct val *items = fn_room(call, count);
     copy_items(call->args[0], items);
     return fn_return(call, array_of(call, items + (is_first && count), count ? count - 1 : 0));
@@ -139,11 +117,6 @@ static enum errc fn_shift(struct fn_call *call)
 static enum errc fn_append(struct fn_call *call)
 {
     struct val a = fn_arg(call, 0), b = cast_array(call->arena, fn_arg(call, 1));
-
-    if (val_is_null(a))
-        a = val_empty_array;
-    if (val_type(a) != VAL_ARRAY)
-        return fn_bad_arg(call, 0, "an array");
     bool is_unique = val_truth(fn_arg(call, 2));
     struct val *items = fn_room(call, val_count(a) + val_count(b));
     size_t count = 0;
@@ -177,8 +150,6 @@ static size_t unique_in_order(struct fn_call *call, struct val *items, size_t co
 
 static enum errc fn_unique(struct fn_call *call)
 {
-    if (!fn_is(call, 0, VAL_ARRAY))
-        return fn_bad_arg(call, 0, "an array");
     struct val *items = fn_room(call, val_count(call->args[0]));
     size_t count = copy_items(call->args[0], items);
     return fn_return(call, array_of(call, items, unique_in_order(call, items, count)));
@@ -186,10 +157,6 @@ static enum errc fn_unique(struct fn_call *call)
 
 static enum errc sorted(struct fn_call *call, bool is_unique)
 {
-    if (val_is_null(fn_arg(call, 0)))
-        return fn_return(call, val_null);
-    if (!fn_is(call, 0, VAL_ARRAY))
-        return fn_bad_arg(call, 0, "an array");
     struct val *items = fn_room(call, val_count(call->args[0]));
     size_t count = copy_items(call->args[0], items);
     fn_sort(call, items, count);
@@ -226,8 +193,6 @@ static enum errc fn_flatten(struct fn_call *call)
     int64_t depth = call->count > 1 ? fn_int_arg(call, 1) : 1;
     size_t count = 0;
 
-    if (!fn_is(call, 0, VAL_ARRAY))
-        return fn_bad_arg(call, 0, "an array");
     if (depth < 1)
         return fn_bad_arg(call, 1, "a depth from 1");
     flatten(call->args[0], depth, NULL, &count);
@@ -239,8 +204,6 @@ static enum errc fn_flatten(struct fn_call *call)
 
 static enum errc fn_slice(struct fn_call *call)
 {
-    if (!fn_is(call, 0, VAL_ARRAY))
-        return fn_bad_arg(call, 0, "an array");
     int64_t count = (int64_t)val_count(call->args[0]), from = fn_int_arg(call, 1), to = count;
     if (from < 0)
         from = from + count < 0 ? 0 : from + count;
@@ -255,26 +218,20 @@ static enum errc fn_slice(struct fn_call *call)
     return fn_return(call, array_of(call, items + from, to > from ? (size_t)(to - from) : 0));
 }
 
-static enum errc all_arrays(struct fn_call *call, size_t *total)
+static size_t count_all(const struct fn_call *call)
 {
-    *total = 0;
-    for (int i = 0; i < call->count; i++) {
-        if (!fn_is(call, i, VAL_ARRAY)) {
-            fn_bad_arg(call, i, "an array");
-            return ERR_INVALID;
-        }
-        *total += val_count(call->args[i]);
-    }
-    return OK;
+    size_t total = 0;
+
+    for (int i = 0; i < call->count; i++)
+        total += val_count(call->args[i]);
+    return total;
 }
 
 static enum errc join(struct fn_call *call, bool is_unique)
 {
-    size_t total, count = 0;
+    size_t count = 0;
+    struct val *items = fn_room(call, count_all(call));
 
-    if (all_arrays(call, &total) != OK)
-        return OK;
-    struct val *items = fn_room(call, total);
     for (int i = 0; i < call->count; i++)
         count += copy_items(call->args[i], items + count);
     return fn_return(
@@ -294,11 +251,9 @@ static enum errc fn_union_distinct(struct fn_call *call)
 /* Values of the first array that are, or are not, in all others. */
 static enum errc select_values(struct fn_call *call, bool wants_in)
 {
-    size_t total, kept = 0;
-
-    if (all_arrays(call, &total) != OK)
-        return OK;
-    struct val *items = fn_room(call, val_count(call->args[0])), *other = fn_room(call, total);
+    size_t kept = 0;
+    struct val *items = fn_room(call, val_count(call->args[0]));
+    struct val *other = fn_room(call, count_all(call));
     size_t count = unique_in_order(call, items, copy_items(call->args[0], items));
     for (size_t i = 0; i < count; i++) {
         bool keeps = true;
@@ -324,10 +279,7 @@ static enum errc fn_minus(struct fn_call *call)
 
 static enum errc fn_outersection(struct fn_call *call)
 {
-    size_t total, kept = 0, count = 0;
-
-    if (all_arrays(call, &total) != OK)
-        return OK;
+    size_t total = count_all(call), kept = 0, count = 0;
     struct val *all = fn_room(call, total), *items = fn_room(call, total);
     for (int i = 0; i < call->count; i++)
         count += copy_items(call->args[i], all + count);
@@ -343,10 +295,6 @@ static enum errc fn_remove_value(struct fn_call *call)
         call->count > 2 && !val_is_null(call->args[2]) ? fn_int_arg(call, 2) : INT64_MAX;
     size_t kept = 0;
 
-    if (val_is_null(fn_arg(call, 0)))
-        return fn_return(call, val_empty_array);
-    if (!fn_is(call, 0, VAL_ARRAY))
-        return fn_bad_arg(call, 0, "an array");
     struct val *items = fn_room(call, val_count(call->args[0]));
     for (size_t i = 0; i < val_count(call->args[0]); i++) {
         struct val v = val_at(call->args[0], i);
@@ -364,8 +312,8 @@ static enum errc fn_remove_values(struct fn_call *call)
 
     if (val_is_null(fn_arg(call, 0)))
         return fn_return(call, val_empty_array);
-    if (!fn_is(call, 0, VAL_ARRAY) || !fn_is(call, 1, VAL_ARRAY))
-        return fn_bad_arg(call, fn_is(call, 0, VAL_ARRAY), "an array");
+    if (!fn_is(call, 1, VAL_ARRAY))
+        return fn_bad_arg(call, 1, "an array");
     struct val *items = fn_room(call, val_count(call->args[0]));
     struct val *gone = fn_room(call, val_count(call->args[1]));
     size_t n = copy_items(call->args[1], gone);
@@ -377,8 +325,6 @@ static enum errc fn_remove_values(struct fn_call *call)
 
 static enum errc fn_remove_nth(struct fn_call *call)
 {
-    if (!fn_is(call, 0, VAL_ARRAY))
-        return fn_bad_arg(call, 0, "an array");
     int64_t count = (int64_t)val_count(call->args[0]), at = fn_int_arg(call, 1);
     struct val *items = fn_room(call, (size_t)count);
     copy_items(call->args[0], items);
@@ -392,8 +338,6 @@ static enum errc fn_remove_nth(struct fn_call *call)
 
 static enum errc fn_position(struct fn_call *call)
 {
-    if (!fn_is(call, 0, VAL_ARRAY))
-        return fn_bad_arg(call, 0, "an array");
     bool wants_place = val_truth(fn_arg(call, 2));
     for (size_t i = 0; i < val_count(call->args[0]); i++)
         if (val_equal(val_at(call->args[0], i), call->args[1]))
@@ -402,32 +346,32 @@ static enum errc fn_position(struct fn_call *call)
 }
 
 const struct fn fn_array[] = {
-    { "LENGTH", 1, 1, FN_PURE, fn_length, "Elements of an array, members, or characters." },
-    { "COUNT", 1, 1, FN_PURE, fn_length, "As LENGTH." },
-    { "COUNT_DISTINCT", 1, 1, FN_PURE, fn_count_distinct, "Number of distinct elements." },
-    { "COUNT_UNIQUE", 1, 1, FN_PURE, fn_count_distinct, "As COUNT_DISTINCT." },
-    { "FIRST", 1, 1, FN_PURE, fn_first, "The first element." },
-    { "LAST", 1, 1, FN_PURE, fn_last, "The last element." },
-    { "NTH", 2, 2, FN_PURE, fn_nth, "The element at a place from 0." },
-    { "PUSH", 2, 3, FN_PURE, fn_push, "The array with a value at its end." },
-    { "POP", 1, 1, FN_PURE, fn_pop, "The array without its last element." },
-    { "SHIFT", 1, 1, FN_PURE, fn_shift, "The array without its first element." },
-    { "UNSHIFT", 2, 3, FN_PURE, fn_unshift, "The array with a value at its start." },
-    { "APPEND", 2, 3, FN_PURE, fn_append, "Two arrays in one." },
-    { "UNIQUE", 1, 1, FN_PURE, fn_unique, "Each value once." },
-    { "SORTED", 1, 1, FN_PURE, fn_sorted, "The array in AQL's order." },
-    { "SORTED_UNIQUE", 1, 1, FN_PURE, fn_sorted_unique, "Each value once, in order." },
-    { "FLATTEN", 1, 2, FN_PURE, fn_flatten, "Inner arrays unpacked, to a depth." },
-    { "SLICE", 2, 3, FN_PURE, fn_slice, "A part of the array." },
-    { "UNION", 2, -1, FN_PURE, fn_union, "All elements of several arrays." },
-    { "UNION_DISTINCT", 2, -1, FN_PURE, fn_union_distinct, "The same, each value once." },
-    { "INTERSECTION", 2, -1, FN_PURE, fn_intersection, "Values that are in all arrays." },
-    { "MINUS", 2, -1, FN_PURE, fn_minus, "Values of the first that are in no other." },
-    { "OUTERSECTION", 2, -1, FN_PURE, fn_outersection, "Values that occur exactly once." },
-    { "REMOVE_VALUE", 2, 3, FN_PURE, fn_remove_value, "Without a value." },
-    { "REMOVE_VALUES", 2, 2, FN_PURE, fn_remove_values, "Without several values." },
-    { "REMOVE_NTH", 2, 2, FN_PURE, fn_remove_nth, "Without the element at a place." },
-    { "POSITION", 2, 3, FN_PURE, fn_position, "Is the value in the array, or where." },
-    { "CONTAINS_ARRAY", 2, 3, FN_PURE, fn_position, "As POSITION." },
+    { "LENGTH", 1, 1, "", FN_PURE, fn_length, "Elements of an array, members, or characters." },
+    { "COUNT", 1, 1, "", FN_PURE, fn_length, "As LENGTH." },
+    { "COUNT_DISTINCT", 1, 1, "a", FN_PURE, fn_count_distinct, "Number of distinct elements." },
+    { "COUNT_UNIQUE", 1, 1, "a", FN_PURE, fn_count_distinct, "As COUNT_DISTINCT." },
+    { "FIRST", 1, 1, "a", FN_PURE, fn_first, "The first element." },
+    { "LAST", 1, 1, "a", FN_PURE, fn_last, "The last element." },
+    { "NTH", 2, 2, "a.", FN_PURE, fn_nth, "The element at a place from 0." },
+    { "PUSH", 2, 3, "A.", FN_PURE, fn_push, "The array with a value at its end." },
+    { "POP", 1, 1, "n", FN_PURE, fn_pop, "The array without its last element." },
+    { "SHIFT", 1, 1, "n", FN_PURE, fn_shift, "The array without its first element." },
+    { "UNSHIFT", 2, 3, "A.", FN_PURE, fn_unshift, "The array with a value at its start." },
+    { "APPEND", 2, 3, "A.", FN_PURE, fn_append, "Two arrays in one." },
+    { "UNIQUE", 1, 1, "a", FN_PURE, fn_unique, "Each value once." },
+    { "SORTED", 1, 1, "n", FN_PURE, fn_sorted, "The array in AQL's order." },
+    { "SORTED_UNIQUE", 1, 1, "n", FN_PURE, fn_sorted_unique, "Each value once, in order." },
+    { "FLATTEN", 1, 2, "a.", FN_PURE, fn_flatten, "Inner arrays unpacked, to a depth." },
+    { "SLICE", 2, 3, "a.", FN_PURE, fn_slice, "A part of the array." },
+    { "UNION", 2, -1, "a", FN_PURE, fn_union, "All elements of several arrays." },
+    { "UNION_DISTINCT", 2, -1, "a", FN_PURE, fn_union_distinct, "The same, each value once." },
+    { "INTERSECTION", 2, -1, "a", FN_PURE, fn_intersection, "Values that are in all arrays." },
+    { "MINUS", 2, -1, "a", FN_PURE, fn_minus, "Values of the first that are in no other." },
+    { "OUTERSECTION", 2, -1, "a", FN_PURE, fn_outersection, "Values that occur exactly once." },
+    { "REMOVE_VALUE", 2, 3, "A.", FN_PURE, fn_remove_value, "Without a value." },
+    { "REMOVE_VALUES", 2, 2, "A.", FN_PURE, fn_remove_values, "Without several values." },
+    { "REMOVE_NTH", 2, 2, "a.", FN_PURE, fn_remove_nth, "Without the element at a place." },
+    { "POSITION", 2, 3, "a.", FN_PURE, fn_position, "Is the value in the array, or where." },
+    { "CONTAINS_ARRAY", 2, 3, "a.", FN_PURE, fn_position, "As POSITION." },
     { 0 },
 };

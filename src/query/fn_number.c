@@ -149,8 +149,6 @@ static enum errc over_array(struct fn_call *call, const char *aggregate)
     struct expr_env env = { .collator = call->collator, .env = call->env };
     int kind = aggregate_find(slice_str(aggregate));
 
-    if (!fn_is(call, 0, VAL_ARRAY))
-        return fn_bad_arg(call, 0, "an array");
     for (size_t i = 0; i < val_count(call->args[0]); i++) {
         enum errc rc =
             aggregate_add(kind, &s, val_at(call->args[0], i), call->arena, &env, call->err);
@@ -222,8 +220,6 @@ static enum errc fn_median(struct fn_call *call)
 {
     struct val *items;
 
-    if (!fn_is(call, 0, VAL_ARRAY))
-        return fn_bad_arg(call, 0, "an array");
     long n = sorted_numbers(call, &items);
     if (n < 1)
         return fn_return(call, val_null);
@@ -236,8 +232,6 @@ static enum errc fn_product(struct fn_call *call)
 {
     double product = 1;
 
-    if (!fn_is(call, 0, VAL_ARRAY))
-        return fn_bad_arg(call, 0, "an array");
     for (size_t i = 0; i < val_count(call->args[0]); i++) {
         struct val v = val_at(call->args[0], i);
         if (val_is_null(v))
@@ -256,8 +250,6 @@ static enum errc fn_percentile(struct fn_call *call)
     bool interpolates =
         fn_is(call, 2, VAL_STRING) && slice_is(val_string(call->args[2]), "interpolation");
 
-    if (!fn_is(call, 0, VAL_ARRAY))
-        return fn_bad_arg(call, 0, "an array");
     long n = sorted_numbers(call, &items);
     if (n < 1 || !(p > 0 && p <= 100))
         return fn_return(call, val_null);
@@ -274,42 +266,42 @@ static enum errc fn_percentile(struct fn_call *call)
 }
 
 const struct fn fn_number[] = {
-    { "ROUND", 1, 1, FN_PURE, fn_round, "The nearest whole number; halves go up." },
-    { "FLOOR", 1, 1, FN_PURE, fn_floor, "The whole number below." },
-    { "CEIL", 1, 1, FN_PURE, fn_ceil, "The whole number above." },
-    { "ABS", 1, 1, FN_PURE, fn_abs, "Without its sign." },
-    { "SQRT", 1, 1, FN_PURE, fn_sqrt, "Square root." },
-    { "POW", 2, 2, FN_PURE, fn_pow, "Power." },
-    { "EXP", 1, 1, FN_PURE, fn_exp, "e to the power." },
-    { "EXP2", 1, 1, FN_PURE, fn_exp2, "2 to the power." },
-    { "LOG", 1, 1, FN_PURE, fn_log, "Natural logarithm." },
-    { "LOG2", 1, 1, FN_PURE, fn_log2, "Logarithm to base 2." },
-    { "LOG10", 1, 1, FN_PURE, fn_log10, "Logarithm to base 10." },
-    { "SIN", 1, 1, FN_PURE, fn_sin, "Sine." },
-    { "COS", 1, 1, FN_PURE, fn_cos, "Cosine." },
-    { "TAN", 1, 1, FN_PURE, fn_tan, "Tangent." },
-    { "ASIN", 1, 1, FN_PURE, fn_asin, "Arc sine." },
-    { "ACOS", 1, 1, FN_PURE, fn_acos, "Arc cosine." },
-    { "ATAN", 1, 1, FN_PURE, fn_atan, "Arc tangent." },
-    { "ATAN2", 2, 2, FN_PURE, fn_atan2, "Arc tangent of two sides." },
-    { "RADIANS", 1, 1, FN_PURE, fn_radians, "Degrees to radians." },
-    { "DEGREES", 1, 1, FN_PURE, fn_degrees, "Radians to degrees." },
-    { "PI", 0, 0, FN_PURE, fn_pi, "The number pi." },
-    { "RAND", 0, 0, 0, fn_rand, "A random number from 0 to below 1." },
-    { "RANGE", 2, 3, FN_PURE, fn_range, "An array of numbers." },
-    { "SUM", 1, 1, FN_PURE, fn_sum, "Sum of the numbers." },
-    { "AVERAGE", 1, 1, FN_PURE, fn_average, "Their mean." },
-    { "AVG", 1, 1, FN_PURE, fn_average, "As AVERAGE." },
-    { "MIN", 1, 1, FN_PURE, fn_min, "The smallest value." },
-    { "MAX", 1, 1, FN_PURE, fn_max, "The largest value." },
-    { "MEDIAN", 1, 1, FN_PURE, fn_median, "The middle number." },
-    { "PRODUCT", 1, 1, FN_PURE, fn_product, "Product of the numbers." },
-    { "PERCENTILE", 2, 3, FN_PURE, fn_percentile, "The nth percentile." },
-    { "VARIANCE_POPULATION", 1, 1, FN_PURE, fn_variance, "Variance of a population." },
-    { "VARIANCE", 1, 1, FN_PURE, fn_variance, "As VARIANCE_POPULATION." },
-    { "VARIANCE_SAMPLE", 1, 1, FN_PURE, fn_variance_sample, "Variance of a sample." },
-    { "STDDEV_POPULATION", 1, 1, FN_PURE, fn_stddev, "Standard deviation of a population." },
-    { "STDDEV", 1, 1, FN_PURE, fn_stddev, "As STDDEV_POPULATION." },
-    { "STDDEV_SAMPLE", 1, 1, FN_PURE, fn_stddev_sample, "Standard deviation of a sample." },
+    { "ROUND", 1, 1, "", FN_PURE, fn_round, "The nearest whole number; halves go up." },
+    { "FLOOR", 1, 1, "", FN_PURE, fn_floor, "The whole number below." },
+    { "CEIL", 1, 1, "", FN_PURE, fn_ceil, "The whole number above." },
+    { "ABS", 1, 1, "", FN_PURE, fn_abs, "Without its sign." },
+    { "SQRT", 1, 1, "", FN_PURE, fn_sqrt, "Square root." },
+    { "POW", 2, 2, "", FN_PURE, fn_pow, "Power." },
+    { "EXP", 1, 1, "", FN_PURE, fn_exp, "e to the power." },
+    { "EXP2", 1, 1, "", FN_PURE, fn_exp2, "2 to the power." },
+    { "LOG", 1, 1, "", FN_PURE, fn_log, "Natural logarithm." },
+    { "LOG2", 1, 1, "", FN_PURE, fn_log2, "Logarithm to base 2." },
+    { "LOG10", 1, 1, "", FN_PURE, fn_log10, "Logarithm to base 10." },
+    { "SIN", 1, 1, "", FN_PURE, fn_sin, "Sine." },
+    { "COS", 1, 1, "", FN_PURE, fn_cos, "Cosine." },
+    { "TAN", 1, 1, "", FN_PURE, fn_tan, "Tangent." },
+    { "ASIN", 1, 1, "", FN_PURE, fn_asin, "Arc sine." },
+    { "ACOS", 1, 1, "", FN_PURE, fn_acos, "Arc cosine." },
+    { "ATAN", 1, 1, "", FN_PURE, fn_atan, "Arc tangent." },
+    { "ATAN2", 2, 2, "", FN_PURE, fn_atan2, "Arc tangent of two sides." },
+    { "RADIANS", 1, 1, "", FN_PURE, fn_radians, "Degrees to radians." },
+    { "DEGREES", 1, 1, "", FN_PURE, fn_degrees, "Radians to degrees." },
+    { "PI", 0, 0, "", FN_PURE, fn_pi, "The number pi." },
+    { "RAND", 0, 0, "", 0, fn_rand, "A random number from 0 to below 1." },
+    { "RANGE", 2, 3, "", FN_PURE, fn_range, "An array of numbers." },
+    { "SUM", 1, 1, "a", FN_PURE, fn_sum, "Sum of the numbers." },
+    { "AVERAGE", 1, 1, "a", FN_PURE, fn_average, "Their mean." },
+    { "AVG", 1, 1, "a", FN_PURE, fn_average, "As AVERAGE." },
+    { "MIN", 1, 1, "a", FN_PURE, fn_min, "The smallest value." },
+    { "MAX", 1, 1, "a", FN_PURE, fn_max, "The largest value." },
+    { "MEDIAN", 1, 1, "a", FN_PURE, fn_median, "The middle number." },
+    { "PRODUCT", 1, 1, "a", FN_PURE, fn_product, "Product of the numbers." },
+    { "PERCENTILE", 2, 3, "a.", FN_PURE, fn_percentile, "The nth percentile." },
+    { "VARIANCE_POPULATION", 1, 1, "a", FN_PURE, fn_variance, "Variance of a population." },
+    { "VARIANCE", 1, 1, "a", FN_PURE, fn_variance, "As VARIANCE_POPULATION." },
+    { "VARIANCE_SAMPLE", 1, 1, "a", FN_PURE, fn_variance_sample, "Variance of a sample." },
+    { "STDDEV_POPULATION", 1, 1, "a", FN_PURE, fn_stddev, "Standard deviation of a population." },
+    { "STDDEV", 1, 1, "a", FN_PURE, fn_stddev, "As STDDEV_POPULATION." },
+    { "STDDEV_SAMPLE", 1, 1, "a", FN_PURE, fn_stddev_sample, "Standard deviation of a sample." },
     { 0 },
 };

@@ -35,8 +35,6 @@ static enum errc fn_attributes(struct fn_call *call)
     struct val v = fn_arg(call, 0);
     size_t n = 0;
 
-    if (val_type(v) != VAL_OBJECT)
-        return fn_bad_arg(call, 0, "an object");
     struct slice *names = arena_alloc(call->arena, (val_count(v) + 1) * sizeof *names);
     for (size_t i = 0; i < val_count(v); i++)
         if (!is_skipped(call, val_name_at(v, i)))
@@ -54,8 +52,6 @@ static enum errc fn_values(struct fn_call *call)
     struct val v = fn_arg(call, 0);
     size_t n = 0;
 
-    if (val_type(v) != VAL_OBJECT)
-        return fn_bad_arg(call, 0, "an object");
     struct val *items = fn_room(call, val_count(v));
     for (size_t i = 0; i < val_count(v); i++)
         if (!is_skipped(call, val_name_at(v, i)))
@@ -129,8 +125,6 @@ static enum errc pick(struct fn_call *call, bool keeps)
 {
     struct val v = fn_arg(call, 0);
 
-    if (val_type(v) != VAL_OBJECT)
-        return fn_bad_arg(call, 0, "an object");
     struct members m = room_for(call, val_count(v));
     for (size_t i = 0; i < val_count(v); i++) {
         if (names_hold(call, val_name_at(v, i)) != keeps)
@@ -175,8 +169,6 @@ static enum errc fn_entries(struct fn_call *call)
 {
     struct val v = fn_arg(call, 0);
 
-    if (val_type(v) != VAL_OBJECT)
-        return fn_bad_arg(call, 0, "an object");
     struct val *items = fn_room(call, val_count(v));
     for (size_t i = 0; i < val_count(v); i++) {
         struct val pair[] = { val_new_string(call->arena, val_name_at(v, i)), val_at(v, i) };
@@ -219,17 +211,17 @@ static enum errc fn_matches(struct fn_call *call)
 }
 
 const struct fn fn_object[] = {
-    { "ATTRIBUTES", 1, 3, FN_PURE, fn_attributes, "Names of the members." },
-    { "KEYS", 1, 3, FN_PURE, fn_attributes, "As ATTRIBUTES." },
-    { "VALUES", 1, 2, FN_PURE, fn_values, "Values of the members." },
-    { "HAS", 2, 2, FN_PURE, fn_has, "Is there a member of that name?" },
-    { "MERGE", 1, -1, FN_PURE, fn_merge, "Members of several objects; the last wins." },
-    { "MERGE_RECURSIVE", 1, -1, FN_PURE, fn_merge_recursive, "The same, inside objects too." },
-    { "KEEP", 2, -1, FN_PURE, fn_keep, "Only the named members." },
-    { "UNSET", 2, -1, FN_PURE, fn_unset, "Without the named members." },
-    { "ZIP", 2, 2, FN_PURE, fn_zip, "An object of names and values." },
-    { "ENTRIES", 1, 1, FN_PURE, fn_entries, "Pairs of name and value." },
-    { "VALUE", 2, 2, FN_PURE, fn_value, "The value at a path." },
-    { "MATCHES", 2, 3, FN_PURE, fn_matches, "Does the object equal an example?" },
+    { "ATTRIBUTES", 1, 3, "o.", FN_PURE, fn_attributes, "Names of the members." },
+    { "KEYS", 1, 3, "o.", FN_PURE, fn_attributes, "As ATTRIBUTES." },
+    { "VALUES", 1, 2, "o.", FN_PURE, fn_values, "Values of the members." },
+    { "HAS", 2, 2, "", FN_PURE, fn_has, "Is there a member of that name?" },
+    { "MERGE", 1, -1, "", FN_PURE, fn_merge, "Members of several objects; the last wins." },
+    { "MERGE_RECURSIVE", 1, -1, "", FN_PURE, fn_merge_recursive, "The same, inside objects too." },
+    { "KEEP", 2, -1, "o.", FN_PURE, fn_keep, "Only the named members." },
+    { "UNSET", 2, -1, "o.", FN_PURE, fn_unset, "Without the named members." },
+    { "ZIP", 2, 2, "", FN_PURE, fn_zip, "An object of names and values." },
+    { "ENTRIES", 1, 1, "o.", FN_PURE, fn_entries, "Pairs of name and value." },
+    { "VALUE", 2, 2, "", FN_PURE, fn_value, "The value at a path." },
+    { "MATCHES", 2, 3, "", FN_PURE, fn_matches, "Does the object equal an example?" },
     { 0 },
 };

@@ -141,8 +141,6 @@ static enum errc fn_starts_with(struct fn_call *call)
     size_t found = 0, count = is_list ? val_count(prefixes) : 1;
     int64_t needed = call->count > 2 ? fn_int_arg(call, 2) : 1;
 
-    if (!fn_is(call, 0, VAL_STRING))
-        return fn_bad_arg(call, 0, "a string");
     for (size_t i = 0; i < count; i++) {
         struct slice p = val_string(is_list ? val_at(prefixes, i) : prefixes);
         found += s.len >= p.len && !memcmp(s.ptr, p.len ? p.ptr : "", p.len);
@@ -525,8 +523,6 @@ static enum errc fn_json_parse(struct fn_call *call)
     struct error why = { 0 };
     struct val v;
 
-    if (!fn_is(call, 0, VAL_STRING))
-        return fn_bad_arg(call, 0, "a string");
     if (val_parse(val_string(call->args[0]), call->arena, &v, &why) == OK)
         return fn_return(call, v);
     fn_warn(call, 1542, why.text);
@@ -589,40 +585,40 @@ static enum errc fn_levenshtein(struct fn_call *call)
 }
 
 const struct fn fn_text[] = {
-    { "CONCAT", 1, -1, FN_PURE, fn_concat, "Texts one behind the other." },
-    { "CONCAT_SEPARATOR", 2, -1, FN_PURE, fn_concat_separator, "The same with a separator." },
-    { "LOWER", 1, 1, FN_PURE, fn_lower, "In lower case." },
-    { "UPPER", 1, 1, FN_PURE, fn_upper, "In upper case." },
-    { "SUBSTRING", 2, 3, FN_PURE, fn_substring, "A part of the text." },
-    { "LEFT", 2, 2, FN_PURE, fn_left, "The first characters." },
-    { "RIGHT", 2, 2, FN_PURE, fn_right, "The last characters." },
-    { "CONTAINS", 2, 3, FN_PURE, fn_contains, "Is a text in the other, or where." },
-    { "STARTS_WITH", 2, 3, FN_PURE, fn_starts_with, "Does the text begin so?" },
-    { "FIND_FIRST", 2, 4, FN_PURE, fn_find_first, "Place of the first occurrence, or -1." },
-    { "FIND_LAST", 2, 4, FN_PURE, fn_find_last, "Place of the last occurrence, or -1." },
-    { "SPLIT", 1, 3, FN_PURE, fn_split, "Parts between separators." },
-    { "TRIM", 1, 2, FN_PURE, fn_trim, "Without white space at the ends." },
-    { "LTRIM", 1, 2, FN_PURE, fn_ltrim, "Without it at the start." },
-    { "RTRIM", 1, 2, FN_PURE, fn_rtrim, "Without it at the end." },
-    { "SUBSTITUTE", 2, 4, FN_PURE, fn_substitute, "Texts replaced by others." },
-    { "REVERSE", 1, 1, FN_PURE, fn_reverse, "Backwards." },
-    { "CHAR_LENGTH", 1, 1, FN_PURE, fn_char_length, "Number of characters." },
-    { "REPEAT", 2, 3, FN_PURE, fn_repeat, "The text several times." },
-    { "LIKE", 2, 3, FN_PURE, fn_like, "Does it match the pattern (% and _)?" },
-    { "REGEX_TEST", 2, 3, FN_PURE, fn_regex_test, "Does the expression match somewhere?" },
-    { "REGEX_MATCHES", 2, 3, FN_PURE, fn_regex_matches, "Groups of the first match." },
-    { "REGEX_REPLACE", 3, 4, FN_PURE, fn_regex_replace, "All matches replaced." },
-    { "REGEX_SPLIT", 2, 4, FN_PURE, fn_regex_split, "Parts between matches." },
-    { "MD5", 1, 1, FN_PURE, fn_md5, "MD5, hexadecimal." },
-    { "SHA1", 1, 1, FN_PURE, fn_sha1, "SHA-1, hexadecimal." },
-    { "SHA256", 1, 1, FN_PURE, fn_sha256, "SHA-256, hexadecimal." },
-    { "TO_HEX", 1, 1, FN_PURE, fn_to_hex, "Bytes as hexadecimal." },
-    { "TO_BASE64", 1, 1, FN_PURE, fn_to_base64, "Bytes as base64." },
-    { "ENCODE_URI_COMPONENT", 1, 1, FN_PURE, fn_encode_uri, "Escaped for a URL." },
-    { "JSON_STRINGIFY", 1, 1, FN_PURE, fn_json_stringify, "As JSON text." },
-    { "JSON_PARSE", 1, 1, FN_PURE, fn_json_parse, "The value of a JSON text." },
-    { "UUID", 0, 0, 0, fn_uuid, "A random UUID." },
-    { "RANDOM_TOKEN", 1, 1, 0, fn_random_token, "Random letters and digits." },
-    { "LEVENSHTEIN_DISTANCE", 2, 2, FN_PURE, fn_levenshtein, "Edits between two texts." },
+    { "CONCAT", 1, -1, "", FN_PURE, fn_concat, "Texts one behind the other." },
+    { "CONCAT_SEPARATOR", 2, -1, "", FN_PURE, fn_concat_separator, "The same with a separator." },
+    { "LOWER", 1, 1, "", FN_PURE, fn_lower, "In lower case." },
+    { "UPPER", 1, 1, "", FN_PURE, fn_upper, "In upper case." },
+    { "SUBSTRING", 2, 3, "", FN_PURE, fn_substring, "A part of the text." },
+    { "LEFT", 2, 2, "", FN_PURE, fn_left, "The first characters." },
+    { "RIGHT", 2, 2, "", FN_PURE, fn_right, "The last characters." },
+    { "CONTAINS", 2, 3, "", FN_PURE, fn_contains, "Is a text in the other, or where." },
+    { "STARTS_WITH", 2, 3, "s.", FN_PURE, fn_starts_with, "Does the text begin so?" },
+    { "FIND_FIRST", 2, 4, "", FN_PURE, fn_find_first, "Place of the first occurrence, or -1." },
+    { "FIND_LAST", 2, 4, "", FN_PURE, fn_find_last, "Place of the last occurrence, or -1." },
+    { "SPLIT", 1, 3, "", FN_PURE, fn_split, "Parts between separators." },
+    { "TRIM", 1, 2, "", FN_PURE, fn_trim, "Without white space at the ends." },
+    { "LTRIM", 1, 2, "", FN_PURE, fn_ltrim, "Without it at the start." },
+    { "RTRIM", 1, 2, "", FN_PURE, fn_rtrim, "Without it at the end." },
+    { "SUBSTITUTE", 2, 4, "", FN_PURE, fn_substitute, "Texts replaced by others." },
+    { "REVERSE", 1, 1, "", FN_PURE, fn_reverse, "Backwards." },
+    { "CHAR_LENGTH", 1, 1, "", FN_PURE, fn_char_length, "Number of characters." },
+    { "REPEAT", 2, 3, "", FN_PURE, fn_repeat, "The text several times." },
+    { "LIKE", 2, 3, "", FN_PURE, fn_like, "Does it match the pattern (% and _)?" },
+    { "REGEX_TEST", 2, 3, "", FN_PURE, fn_regex_test, "Does the expression match somewhere?" },
+    { "REGEX_MATCHES", 2, 3, "", FN_PURE, fn_regex_matches, "Groups of the first match." },
+    { "REGEX_REPLACE", 3, 4, "", FN_PURE, fn_regex_replace, "All matches replaced." },
+    { "REGEX_SPLIT", 2, 4, "", FN_PURE, fn_regex_split, "Parts between matches." },
+    { "MD5", 1, 1, "", FN_PURE, fn_md5, "MD5, hexadecimal." },
+    { "SHA1", 1, 1, "", FN_PURE, fn_sha1, "SHA-1, hexadecimal." },
+    { "SHA256", 1, 1, "", FN_PURE, fn_sha256, "SHA-256, hexadecimal." },
+    { "TO_HEX", 1, 1, "", FN_PURE, fn_to_hex, "Bytes as hexadecimal." },
+    { "TO_BASE64", 1, 1, "", FN_PURE, fn_to_base64, "Bytes as base64." },
+    { "ENCODE_URI_COMPONENT", 1, 1, "", FN_PURE, fn_encode_uri, "Escaped for a URL." },
+    { "JSON_STRINGIFY", 1, 1, "", FN_PURE, fn_json_stringify, "As JSON text." },
+    { "JSON_PARSE", 1, 1, "s.", FN_PURE, fn_json_parse, "The value of a JSON text." },
+    { "UUID", 0, 0, "", 0, fn_uuid, "A random UUID." },
+    { "RANDOM_TOKEN", 1, 1, "", 0, fn_random_token, "Random letters and digits." },
+    { "LEVENSHTEIN_DISTANCE", 2, 2, "", FN_PURE, fn_levenshtein, "Edits between two texts." },
     { 0 },
 };

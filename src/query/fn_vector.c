@@ -68,11 +68,11 @@ static enum errc fn_near(struct fn_call *call)
 }
 
 const struct fn fn_vector[] = {
-    { "COSINE_SIMILARITY", 2, 2, FN_PURE, fn_cosine, "Cosine of the angle of two vectors." },
-    { "L1_DISTANCE", 2, 2, FN_PURE, fn_l1, "Manhattan distance." },
-    { "L2_DISTANCE", 2, 2, FN_PURE, fn_l2, "Euclidean distance." },
-    { "APPROX_NEAR_COSINE", 2, 3, FN_READS, fn_near, "Nearest vectors by cosine." },
-    { "APPROX_NEAR_L2", 2, 3, FN_READS, fn_near, "Nearest vectors by distance." },
-    { "APPROX_NEAR_INNER_PRODUCT", 2, 3, FN_READS, fn_near, "Nearest vectors by product." },
+    { "COSINE_SIMILARITY", 2, 2, "", FN_PURE, fn_cosine, "Cosine of the angle of two vectors." },
+    { "L1_DISTANCE", 2, 2, "", FN_PURE, fn_l1, "Manhattan distance." },
+    { "L2_DISTANCE", 2, 2, "", FN_PURE, fn_l2, "Euclidean distance." },
+    { "APPROX_NEAR_COSINE", 2, 3, "", FN_READS, fn_near, "Nearest vectors by cosine." },
+    { "APPROX_NEAR_L2", 2, 3, "", FN_READS, fn_near, "Nearest vectors by distance." },
+    { "APPROX_NEAR_INNER_PRODUCT", 2, 3, "", FN_READS, fn_near, "Nearest vectors by product." },
     { 0 },
 };
