@@ -15,9 +15,10 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_MISUSE = 2 };
 struct cli {
     struct http_client *client;
     const char *url;
-    const char *db; /* NULL = _system */
-    bool is_json;   /* --json */
-    bool is_tty;    /* standard output is a terminal */
+    const char *ca_file; /* NULL = the system's authorities */
+    const char *db;      /* NULL = _system */
+    bool is_json;        /* --json */
+    bool is_tty;         /* standard output is a terminal */
     struct arena *arena;
 };
 

@@ -12,10 +12,12 @@ static const struct command *const commands[] = {
 
 static void print_usage(FILE *to)
 {
-    fprintf(to, "usage: themis [--url URL] [--db NAME] [--json] COMMAND ...\n\n");
+    fprintf(to, "usage: themis [--url URL] [--cacert FILE] [--db NAME] [--json] COMMAND ...\n\n");
     for (size_t i = 0; i < ARRAY_LEN(commands); i++)
         fprintf(to, "  %-8s %-44s %s\n", commands[i]->name, commands[i]->usage, commands[i]->help);
     fprintf(to, "\nThe server is http://127.0.0.1:8765 unless --url or THEMIS_URL says otherwise.\n"
+                "For https, FILE (or THEMIS_CACERT) names the authorities to trust instead of the "
+                "system's.\n"
                 "THEMIS_USER, THEMIS_PASSWORD and THEMIS_API_KEY are used when set.\n");
 }
 
@@ -31,6 +33,7 @@ static int run(struct cli *c, const struct command *command, int argc, char **ar
 {
     struct error err = { 0 };
     struct http_client_options opt = { .url = c->url,
+                                       .ca_file = c->ca_file,
                                        .user = getenv("THEMIS_USER"),
                                        .password = getenv("THEMIS_PASSWORD"),
                                        .api_key = getenv("THEMIS_API_KEY") };
@@ -48,12 +51,18 @@ static int run(struct cli *c, const struct command *command, int argc, char **ar
 
 int main(int argc, char **argv)
 {
-    struct cli c = { .url = getenv("THEMIS_URL"), .is_tty = isatty(STDOUT_FILENO) };
+    struct cli c = { .url = getenv("THEMIS_URL"),
+                     .ca_file = getenv("THEMIS_CACERT"),
+                     .is_tty = isatty(STDOUT_FILENO) };
     const char *value;
 
     argc--, argv++;
     if ((value = cli_option(&argc, argv, "--url")))
         c.url = value;
+    if ((value = cli_option(&argc, argv, "--cacert")))
+        c.ca_file = value;
+    if (c.ca_file && !*c.ca_file)
+        c.ca_file = NULL;
     c.db = cli_option(&argc, argv, "--db");
     c.is_json = cli_flag(&argc, argv, "--json");
     if (!c.url || !*c.url)

@@ -1,29 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocking client over a plain socket. A kept connection that the server has
- * closed meanwhile is opened again; a request that may already have been
- * carried out is not repeated unless it only reads.
+ * A kept connection that the server has closed meanwhile is opened again; a
+ * request that may already have been carried out is not repeated unless it only
+ * reads.
  */
 #include "net/client.h"
 #include "base/hash.h"
-#include <errno.h>
-#include <fcntl.h>
+#include "net/tls.h"
+#include "net/wire.h"
 #include <llhttp.h>
-#include <netdb.h>
-#include <netinet/tcp.h>
-#include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include <strings.h>
 
 enum { READ_BYTES = 64 * KIB, REPLY_MAX = 1 << 30 };
 
 struct http_client {
     char *host, *port, *authorization;
     char *url;
-    uint64_t connect_ms, read_ms;
-    int fd; /* -1 = none */
+    struct tls_config *tls; /* NULL = plain */
+    struct wire *wire;
     llhttp_t parser;
     llhttp_settings_t settings;
     /* of the running call */
@@ -101,13 +96,13 @@ static int on_complete(llhttp_t *p)
 
 /* ---- opening ---- */
 
-static enum errc parse_url(struct http_client *c, const char *url, struct error *err)
+static enum errc parse_url(struct http_client *c, const char *url, bool *is_tls, struct error *err)
 {
-    if (!strncmp(url, "https://", 8))
-        return fail(err, ERR_NOT_IMPLEMENTED, "not implemented: https (%s)", url);
-    if (strncmp(url, "http://", 7))
-        return fail(err, ERR_INVALID, "the URL must begin with http:// (got '%s')", url);
-    const char *host = url + 7, *end = host + strcspn(host, "/"), *colon;
+    *is_tls = !strncmp(url, "https://", 8);
+    if (!*is_tls && strncmp(url, "http://", 7) != 0)
+        return fail(err, ERR_INVALID, "the URL must begin with http:// or https:// (got '%s')",
+                    url);
+    const char *host = url + (*is_tls ? 8 : 7), *end = host + strcspn(host, "/"), *colon;
     if (*host == '[') {
         const char *shut = memchr(host, ']', (size_t)(end - host));
         if (!shut)
@@ -118,10 +113,10 @@ static enum errc parse_url(struct http_client *c, const char *url, struct error 
         colon = memchr(host, ':', (size_t)(end - host));
         c->host = mem_strndup(slice_of(host, (size_t)((colon ? colon : end) - host)));
     }
-    c->port =
-        colon ? mem_strndup(slice_of(colon + 1, (size_t)(end - colon - 1))) : mem_strdup("80");
+    c->port = colon ? mem_strndup(slice_of(colon + 1, (size_t)(end - colon - 1)))
+                    : mem_strdup(*is_tls ? "443" : "80");
     if (!*c->host || !*c->port || (*end && strcmp(end, "/")))
-        return fail(err, ERR_INVALID, "the URL must be http://HOST:PORT (got '%s')", url);
+        return fail(err, ERR_INVALID, "the URL must be http[s]://HOST:PORT (got '%s')", url);
     return OK;
 }
 
@@ -147,21 +142,34 @@ static char *make_authorization(const struct http_client_options *opt)
     return out;
 }
 
+static void open_wire(struct http_client *c, const struct http_client_options *opt)
+{
+    struct wire_options wire = { .host = c->host,
+                                 .port = c->port,
+                                 .url = c->url,
+                                 .tls = c->tls,
+                                 .connect_ms = opt->connect_ms ? opt->connect_ms : 5000,
+                                 .read_ms = opt->read_ms ? opt->read_ms : 600000 };
+
+    c->wire = wire_new(&wire);
+}
+
 enum errc http_client_new(struct http_client **out, const struct http_client_options *opt,
                           struct error *err)
 {
     struct http_client *c = mem_zalloc(sizeof *c);
-    enum errc rc = parse_url(c, opt->url, err);
+    bool is_tls;
+    enum errc rc = parse_url(c, opt->url, &is_tls, err);
 
-    c->fd = -1;
+    if (rc == OK && is_tls)
+        rc = tls_config_client(&c->tls, opt->ca_file, err);
     if (rc != OK) {
         http_client_free(c);
         return rc;
     }
     c->url = mem_strdup(opt->url);
     c->authorization = make_authorization(opt);
-    c->connect_ms = opt->connect_ms ? opt->connect_ms : 5000;
-    c->read_ms = opt->read_ms ? opt->read_ms : 600000;
+    open_wire(c, opt);
     llhttp_settings_init(&c->settings);
     c->settings.on_message_begin = on_begin;
     c->settings.on_header_field = on_name;
@@ -174,19 +182,12 @@ enum errc http_client_new(struct http_client **out, const struct http_client_opt
     return OK;
 }
 
-static void disconnect(struct http_client *c)
-{
-    if (c->fd >= 0)
-        close(c->fd);
-    c->fd = -1;
-}
-
 void http_client_free(struct http_client *c)
 {
     if (!c)
         return;
-    if (c->url)
-        disconnect(c);
+    wire_free(c->wire);
+    tls_config_free(c->tls);
     buf_release(&c->name);
     buf_release(&c->value);
     mem_free(c->host);
@@ -202,81 +203,13 @@ void http_reply_release(struct http_reply *r)
     buf_release(&r->body);
 }
 
-static enum errc wait_for(struct http_client *c, short events, uint64_t ms, short *got,
-                          struct error *err)
-{
-    struct pollfd p = { .fd = c->fd, .events = events };
-    int n;
-
-    do
-        n = poll(&p, 1, ms > INT32_MAX ? INT32_MAX : (int)ms);
-    while (n < 0 && errno == EINTR);
-    if (got)
-        *got = p.revents;
-    if (n > 0)
-        return OK;
-    return fail(err, ERR_TIMEOUT, "%s did not answer within %llu ms", c->url,
-                (unsigned long long)ms);
-}
-
-static enum errc connect_to(struct http_client *c, const struct addrinfo *a, struct error *err)
-{
-    int why = 0, one = 1;
-    socklen_t len = sizeof why;
-
-    c->fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (c->fd < 0)
-        return fail(err, ERR_IO, "cannot make a socket: %s", strerror(errno));
-    if (connect(c->fd, a->ai_addr, a->ai_addrlen) && errno != EINPROGRESS)
-        why = errno;
-    else if (wait_for(c, POLLOUT, c->connect_ms, NULL, err) != OK)
-        why = ETIMEDOUT;
-    else
-        getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &why, &len);
-    if (!why) {
-        setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-        return OK;
-    }
-    disconnect(c);
-    return fail(err, ERR_IO, "cannot connect to %s: %s%s", c->url, strerror(why),
-                why == ECONNREFUSED ? "; is themisd running?" : "");
-}
-
-static enum errc connect_any(struct http_client *c, struct error *err)
-{
-    struct addrinfo want = { .ai_socktype = SOCK_STREAM }, *found;
-    int rc = getaddrinfo(c->host, c->port, &want, &found);
-    enum errc code = ERR_IO;
-
-    if (rc)
-        return fail(err, ERR_IO, "cannot find %s: %s", c->host, gai_strerror(rc));
-    for (struct addrinfo *a = found; a && code != OK; a = a->ai_next)
-        code = connect_to(c, a, err);
-    freeaddrinfo(found);
-    return code;
-}
-
 /* ---- a call ---- */
 
 /* A server that answers while we send has refused: the rest is not wanted. */
 static enum errc send_all(struct http_client *c, struct slice bytes, bool has_more,
                           struct error *err)
 {
-    while (bytes.len && !c->is_early) {
-        ssize_t n = send(c->fd, bytes.ptr, bytes.len, MSG_NOSIGNAL | (has_more ? MSG_MORE : 0));
-        if (n > 0) {
-            bytes = slice_of(bytes.ptr + n, bytes.len - (size_t)n);
-        } else if (errno == EAGAIN) {
-            short got = 0;
-            enum errc rc = wait_for(c, POLLIN | POLLOUT, c->read_ms, &got, err);
-            if (rc != OK)
-                return rc;
-            c->is_early = got & POLLIN;
-        } else if (errno != EINTR) {
-            return fail(err, ERR_IO, "sending to %s failed: %s", c->url, strerror(errno));
-        }
-    }
-    return OK;
+    return wire_send(c->wire, bytes, has_more, &c->is_early, err);
 }
 
 static enum errc send_pieces(struct http_client *c, struct error *err)
@@ -324,27 +257,30 @@ static enum errc send_request(struct http_client *c, struct error *err)
     return rc;
 }
 
+/* The connection has ended, which may be the end of the body. */
+static enum errc end_of_answer(struct http_client *c, bool is_clean, struct error *err)
+{
+    if (is_clean)
+        llhttp_finish(&c->parser);
+    wire_close(c->wire);
+    if (c->is_complete)
+        return OK;
+    return fail(err, ERR_IO, "%s closed the connection before its answer was complete", c->url);
+}
+
 static enum errc receive(struct http_client *c, struct error *err)
 {
     static _Thread_local char bytes[READ_BYTES];
 
     while (!c->is_complete) {
-        enum errc rc = wait_for(c, POLLIN, c->read_ms, NULL, err);
+        bool is_clean;
+        size_t n;
+        enum errc rc = wire_receive(c->wire, bytes, sizeof bytes, &n, &is_clean, err);
         if (rc != OK)
             return rc;
-        ssize_t n = recv(c->fd, bytes, sizeof bytes, 0);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
-            continue;
-        if (n <= 0) {
-            if (n == 0)
-                llhttp_finish(&c->parser); /* may be the end of the body */
-            disconnect(c);
-            if (c->is_complete)
-                break;
-            return fail(err, ERR_IO, "%s closed the connection before its answer was complete",
-                        c->url);
-        }
-        llhttp_errno_t e = llhttp_execute(&c->parser, bytes, (size_t)n);
+        if (!n)
+            return end_of_answer(c, is_clean, err);
+        llhttp_errno_t e = llhttp_execute(&c->parser, bytes, n);
         if (c->is_stopped)
             return OK;
         if (e != HPE_OK && e != HPE_PAUSED)
@@ -352,14 +288,6 @@ static enum errc receive(struct http_client *c, struct error *err)
                         llhttp_get_error_reason(&c->parser));
     }
     return OK;
-}
-
-/* The server has closed a kept connection, or said something unasked. */
-static bool is_stale(struct http_client *c)
-{
-    struct pollfd p = { .fd = c->fd, .events = POLLIN };
-
-    return c->fd >= 0 && poll(&p, 1, 0) > 0;
 }
 
 static bool may_repeat(const struct http_call *call)
@@ -376,8 +304,8 @@ static enum errc try_call(struct http_client *c, struct error *err)
     c->is_complete = c->is_stopped = c->has_begun = c->is_early = false;
     buf_clear(&c->name);
     buf_clear(&c->value);
-    if (c->fd < 0)
-        TRY(connect_any(c, err));
+    if (!wire_is_open(c->wire))
+        TRY(wire_open(c->wire, err));
     rc = send_request(c, err);
     /* A server that refuses early may answer before it has read all. */
     if (rc == OK || rc == ERR_IO) {
@@ -391,16 +319,16 @@ static enum errc try_call(struct http_client *c, struct error *err)
     }
 out:
     if (rc != OK || c->is_stopped || c->is_early || !llhttp_should_keep_alive(&c->parser))
-        disconnect(c);
+        wire_close(c->wire);
     return rc;
 }
 
 enum errc http_client_call(struct http_client *c, const struct http_call *call,
                            struct http_reply *reply, struct error *err)
 {
-    if (is_stale(c))
-        disconnect(c);
-    bool was_kept = c->fd >= 0;
+    if (wire_is_stale(c->wire))
+        wire_close(c->wire);
+    bool was_kept = wire_is_open(c->wire);
 
     *reply = (struct http_reply){ 0 };
     buf_init(&reply->body, REPLY_MAX);

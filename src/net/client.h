@@ -16,8 +16,9 @@
 struct http_client;
 
 struct http_client_options {
-    const char *url;  /* http://host:port */
-    const char *user; /* Basic, when password or user is given */
+    const char *url;     /* http://host:port or https://host:port */
+    const char *ca_file; /* authorities that https trusts (PEM); NULL = the system's */
+    const char *user;    /* Basic, when password or user is given */
     const char *password;
     const char *api_key; /* Authorization: Bearer */
     uint64_t connect_ms; /* 0 = 5,000 */

@@ -14,6 +14,7 @@
  */
 #include "base/metrics.h"
 #include "net/conn_private.h"
+#include "net/tls.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/sockios.h>
@@ -51,45 +52,11 @@ void conn_set_state(struct conn *c, enum conn_state state)
     c->state_ms = conn_now_ms(c);
 }
 
-/* ---- the plain filter ---- */
-
-static ssize_t plain_read(struct conn *c, void *bytes, size_t len)
-{
-    ssize_t n = recv(c->fd, bytes, len, 0);
-
-    if (n > 0)
-        return n;
-    if (n == 0)
-        return IO_EOF;
-    return errno == EAGAIN || errno == EINTR ? IO_AGAIN : IO_GONE;
-}
-
-static ssize_t plain_write(struct conn *c, const void *bytes, size_t len)
-{
-    ssize_t n = send(c->fd, bytes, len, MSG_NOSIGNAL);
-
-    if (n >= 0)
-        return n;
-    return errno == EAGAIN || errno == EINTR ? IO_AGAIN : IO_GONE;
-}
-
-static int plain_want(struct conn *c, int events)
-{
-    (void)c;
-    return events;
-}
-
-static void plain_close(struct conn *c)
-{
-    (void)c;
-}
-
-static const struct conn_filter plain = { plain_read, plain_write, plain_want, plain_close };
-
 /* ---- turns ---- */
 
 static void conn_free(struct conn *c)
 {
+    tls_free(c->tls);
     c->protocol->ops->free(c->protocol);
     buf_release(&c->in);
     buf_release(&c->out);
@@ -172,7 +139,7 @@ static void read_some(struct conn *c)
         metric_add(&bytes_in, n);
         if (c->state == CONN_OPEN)
             conn_feed(c, slice_of(bytes, (size_t)n));
-        if ((size_t)n < size) /* the rest, if any, wakes us again */
+        if ((size_t)n < size && !c->filter->has_more(c)) /* what comes later wakes us again */
             return;
     }
 }
@@ -185,7 +152,7 @@ static void on_poll(uv_poll_t *handle, int status, int events)
         conn_close(c);
         return;
     }
-    if (events & (UV_READABLE | UV_DISCONNECT))
+    if (events & (UV_READABLE | UV_DISCONNECT) || c->filter->has_more(c))
         read_some(c);
     if (events & UV_DISCONNECT && c->state == CONN_OPEN && !conn_takes_bytes(c))
         c->is_eof = c->is_failed = true; /* what it sent meanwhile is of no use */
@@ -245,7 +212,7 @@ static void read_peer(struct conn *c)
     }
 }
 
-struct conn *conn_new(struct http_server *s, int fd)
+struct conn *conn_new(struct http_server *s, int fd, const struct tls_config *tls)
 {
     struct conn *c = mem_zalloc(sizeof *c);
     struct protocol_events events;
@@ -254,7 +221,8 @@ struct conn *conn_new(struct http_server *s, int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     c->fd = fd;
     c->server = s;
-    c->filter = &plain;
+    c->filter = tls ? &conn_filter_tls : &conn_filter_plain;
+    c->tls = tls ? tls_accept(tls, fd) : NULL;
     c->last = &c->first;
     events = conn_events(c);
     c->protocol = http1_new(&events);
@@ -286,12 +254,13 @@ void conn_close(struct conn *c)
 {
     if (c->state == CONN_CLOSED)
         return;
+    if (!c->first && !conn_unsent(c))
+        c->filter->end(c);
     conn_set_state(c, CONN_CLOSED);
     conn_cancel_all(c);
     *c->link.prev = c->link.next;
     if (c->link.next)
         conn_link(c->link.next)->prev = c->link.prev;
-    c->filter->close(c);
     uv_close((uv_handle_t *)c->poll,
              on_closed); /* leaves epoll at once, before the number is free */
     close(c->fd);
@@ -330,6 +299,12 @@ static bool is_stalled(struct conn *c, uint64_t now)
     return now - c->write_ms > conn_limits(c)->body_ms;
 }
 
+/* A handshake is not idle. */
+static uint64_t idle_limit(const struct conn *c)
+{
+    return c->tls && !tls_is_up(c->tls) ? conn_limits(c)->header_ms : conn_limits(c)->idle_ms;
+}
+
 void conn_sweep(struct conn *c, uint64_t now)
 {
     switch (c->state) {
@@ -345,7 +320,7 @@ void conn_sweep(struct conn *c, uint64_t now)
         } else if (!conn_is_between_requests(c)) {
             if (conn_takes_bytes(c))
                 sweep_reading(c, now);
-        } else if (!c->first && now - c->idle_ms > conn_limits(c)->idle_ms) {
+        } else if (!c->first && now - c->idle_ms > idle_limit(c)) {
             conn_close(c);
         }
         return;

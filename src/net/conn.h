@@ -7,26 +7,13 @@
 #define NET_CONN_H
 
 #include "net/exchange.h"
-#include <sys/types.h>
 
 struct conn;
 struct http_server;
+struct tls_config;
 
-enum { IO_AGAIN = 0, IO_GONE = -1, IO_EOF = -2 };
-
-/*
- * What stands between the socket and the protocol: plain now, TLS later.
- * read and write return bytes, IO_AGAIN, IO_GONE or (read) IO_EOF.
- */
-struct conn_filter {
-    ssize_t (*read)(struct conn *c, void *bytes, size_t len);
-    ssize_t (*write)(struct conn *c, const void *bytes, size_t len);
-    /* Adds the poll events that the filter needs besides those of the connection. */
-    int (*want)(struct conn *c, int events);
-    void (*close)(struct conn *c);
-};
-
-struct conn *conn_new(struct http_server *s, int fd);
+/* Keeps fd. Without a configuration of TLS the connection is plain. */
+struct conn *conn_new(struct http_server *s, int fd, const struct tls_config *tls);
 /* Something about its exchanges changed: look again at the end of the turn. */
 void conn_touch(struct conn *c);
 /* A paused stream goes on. */

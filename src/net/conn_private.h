@@ -1,14 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * conn_private -- the inside of a connection, for the files that are one:
- * conn.c (socket, turns, life), conn_request.c (bytes to exchanges) and
- * conn_reply.c (exchanges to bytes).
+ * conn.c (socket, turns, life), conn_filter.c (plain or TLS), conn_request.c
+ * (bytes to exchanges) and conn_reply.c (exchanges to bytes).
  */
 #ifndef NET_CONN_PRIVATE_H
 #define NET_CONN_PRIVATE_H
 
 #include "net/conn.h"
+#include "net/io.h"
 #include "net/protocol.h"
+#include <sys/types.h>
+
+struct tls;
+
+/*
+ * What stands between the socket and the protocol. read and write return bytes,
+ * IO_AGAIN, IO_GONE or (read) IO_EOF.
+ */
+struct conn_filter {
+    ssize_t (*read)(struct conn *c, void *bytes, size_t len);
+    ssize_t (*write)(struct conn *c, const void *bytes, size_t len);
+    /* The poll events that it needs for those that the connection needs. */
+    int (*want)(struct conn *c, int events);
+    /* A read may get on although the socket brings nothing new. */
+    bool (*has_more)(struct conn *c);
+    /* Nothing more is written, and the client may know that it has everything. */
+    void (*end)(struct conn *c);
+};
+extern const struct conn_filter conn_filter_plain, conn_filter_tls;
 
 enum conn_state { CONN_OPEN, CONN_FLUSHING, CONN_LINGERING, CONN_CLOSED };
 
@@ -16,6 +36,7 @@ struct conn {
     struct uv_poll_s *poll;
     int fd, events;
     const struct conn_filter *filter;
+    struct tls *tls; /* NULL when plain */
     struct http_server *server;
     struct conn_link link;
     char peer[64];
@@ -29,6 +50,7 @@ struct conn {
     bool is_failed;        /* no further byte is taken */
     bool is_eof;           /* the client has ended its side */
     bool is_stream_paused; /* by the handler of the current request */
+    bool is_greeted;       /* its first byte has been looked at */
 
     struct buf in; /* bytes that a paused protocol has not taken, from in_used on */
     size_t in_used;

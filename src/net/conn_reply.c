@@ -151,6 +151,7 @@ void conn_flush(struct conn *c, size_t *budget)
         if (c->is_eof) {
             conn_close(c);
         } else {
+            c->filter->end(c);
             shutdown(c->fd, SHUT_WR);
             c->read_ms = conn_now_ms(c);
             conn_set_state(c, CONN_LINGERING);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * http -- a server's requests and replies, whatever carries them (HTTP/1.1
- * now; TLS and HTTP/2 join behind the connection filter).
+ * http -- a server's requests and replies, whatever carries them: HTTP/1.1,
+ * plain or over TLS (HTTP/2 joins behind the same exchange).
  *
  * An exchange is one request with its reply. It is made on the loop thread
  * when the headers are complete, is reference counted, and outlives its
@@ -20,6 +20,7 @@
 
 struct http_server;
 struct exchange;
+struct tls_config;
 
 enum http_method {
     METHOD_GET = 1,
@@ -47,7 +48,7 @@ struct http_limits {
     size_t header_bytes; /* 431 above */
     size_t body_bytes;   /* hard maximum of a buffered body: 413 above */
     size_t connections;  /* accept pauses above */
-    uint64_t header_ms;  /* 408, then closed */
+    uint64_t header_ms;  /* of a request: 408, then closed; of a TLS handshake: closed */
     uint64_t body_ms;    /* longest pause in a body, or of a client that does not read */
     uint64_t idle_ms;    /* keep-alive */
     size_t pipeline;     /* requests read ahead on one connection; reading pauses above */
@@ -59,6 +60,7 @@ struct http_server_options {
     struct http_limits limits;
     struct http_handler handler;
     const char *server_name; /* Server: header, "themis/0.1.0" */
+    struct tls_config *tls;  /* NULL = plain; kept, even when http_server_new fails */
 };
 
 /* Loop thread. Listening when it returns. */
@@ -67,6 +69,8 @@ MUST_CHECK enum errc http_server_new(struct http_server **out, struct loop *loop
 uint16_t http_server_port(const struct http_server *s);
 /* Closes the listener; running exchanges go on, idle connections close, replies say close. */
 void http_server_drain(struct http_server *s);
+/* Further connections use this certificate, which is kept. Only for a server that speaks TLS. */
+void http_server_set_tls(struct http_server *s, struct tls_config *tls);
 size_t http_server_active(const struct http_server *s); /* exchanges not finished */
 size_t http_server_connections(const struct http_server *s);
 void http_server_free(struct http_server *s); /* closes what is left */

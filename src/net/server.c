@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "net/conn.h"
+#include "net/tls.h"
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -76,7 +77,7 @@ void *server_read_buffer(struct http_server *s, size_t *size)
 
 static void add(struct http_server *s, int fd)
 {
-    struct conn *c = conn_new(s, fd);
+    struct conn *c = conn_new(s, fd, s->opt.tls);
     struct conn_link *link = conn_link(c);
 
     link->next = s->first;
@@ -201,6 +202,7 @@ enum errc http_server_new(struct http_server **out, struct loop *loop,
         s->opt.limits.pipeline = 1;
     enum errc rc = open_listener(s, err);
     if (rc != OK) {
+        tls_config_free(s->opt.tls);
         mem_free(s->host);
         mem_free(s->server_name);
         mem_free(s);
@@ -247,6 +249,13 @@ void http_server_drain(struct http_server *s)
     }
 }
 
+void http_server_set_tls(struct http_server *s, struct tls_config *tls)
+{
+    assert(s->opt.tls && tls);
+    tls_config_free(s->opt.tls);
+    s->opt.tls = tls;
+}
+
 size_t http_server_active(const struct http_server *s)
 {
     return s->active;
@@ -266,6 +275,7 @@ void http_server_free(struct http_server *s)
         conn_close(s->first);
     loop_timer_free(s->sweep);
     loop_flush(s->loop); /* turn-end tasks of the connections */
+    tls_config_free(s->opt.tls);
     mem_free(s->read_buffer);
     mem_free(s->host);
     mem_free(s->server_name);

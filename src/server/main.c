@@ -163,8 +163,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "themisd: %s\n", err.text);
         return rc == ERR_INVALID ? 2 : 1;
     }
-    log_info("server", "themis %s listens on http://%s:%u, data in %s", THEMIS_VERSION, opt.host,
-             server_port(server), opt.data);
+    log_info("server", "themis %s listens on %s://%s:%u, data in %s", THEMIS_VERSION,
+             server_has_tls(server) ? "https" : "http", opt.host, server_port(server), opt.data);
     server_run(server);
     server_close(server);
     log_info("server", "stopped");

@@ -12,6 +12,8 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/val_text.h"
+#include "net/tls.h"
+#include "server/certificate.h"
 #include "server/context.h"
 #include "server/router.h"
 #include <dirent.h>
@@ -22,18 +24,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TICK_MS = 100, EXPIRE_MS = 1000 };
+enum { TICK_MS = 100, CHORES_MS = 1000 };
 
 struct server {
     struct server_ctx ctx;
     struct server_options opt;
     struct loop *loop;
     struct http_server *http;
+    struct certificate *certificate; /* NULL without TLS */
     struct loop_timer *tick;
-    struct job expire_job;
-    atomic_bool is_expiring;
+    struct job chores_job;
+    atomic_bool has_chores;
     atomic_bool is_closing; /* long work ends early */
-    uint64_t last_expire_ms, drain_until_ms;
+    uint64_t last_chores_ms, drain_until_ms;
 };
 
 static struct metric requests_refused =
@@ -211,12 +214,24 @@ static void on_request(void *arg, struct exchange *x)
 
 /* ---- time ---- */
 
-static void expire_run(struct job *job)
+static void run_chores(struct job *job)
 {
-    struct server *s = CONTAINER_OF(job, struct server, expire_job);
+    struct server *s = CONTAINER_OF(job, struct server, chores_job);
 
     cursors_expire(s->ctx.cursors, env_mono_ms(env_system()));
-    atomic_store(&s->is_expiring, false);
+    if (s->certificate)
+        certificate_check(s->certificate);
+    atomic_store(&s->has_chores, false);
+}
+
+static void use_certificate(void *arg, struct tls_config *tls)
+{
+    struct server *s = arg;
+
+    if (s->http)
+        http_server_set_tls(s->http, tls);
+    else /* at the end */
+        tls_config_free(tls);
 }
 
 static void begin_drain(struct server *s)
@@ -240,10 +255,10 @@ static void on_tick(void *arg)
         if (active)
             log_warn("server", "%zu requests did not end within drain_timeout_ms", active);
         loop_stop(s->loop);
-    } else if (now_ms - s->last_expire_ms >= EXPIRE_MS && !atomic_exchange(&s->is_expiring, true)) {
-        s->last_expire_ms = now_ms;
-        s->expire_job.run = expire_run;
-        pool_resume(s->ctx.pool, &s->expire_job);
+    } else if (now_ms - s->last_chores_ms >= CHORES_MS && !atomic_exchange(&s->has_chores, true)) {
+        s->last_chores_ms = now_ms;
+        s->chores_job.run = run_chores;
+        pool_resume(s->ctx.pool, &s->chores_job);
     }
 }
 
@@ -258,6 +273,7 @@ static void set_of_signals(sigset_t *set)
     sigemptyset(set);
     sigaddset(set, SIGTERM);
     sigaddset(set, SIGINT);
+    sigaddset(set, SIGHUP);
 }
 
 /* Of the calling thread and of those that it starts. */
@@ -283,6 +299,17 @@ static bool should_stop(void *arg)
     struct server *s = arg;
 
     return atomic_load(&s->is_closing) || signal_is_pending();
+}
+
+static void on_hangup(void *arg, int signum)
+{
+    struct server *s = arg;
+
+    (void)signum;
+    if (s->certificate)
+        certificate_reload(s->certificate);
+    else
+        log_info("server", "SIGHUP: there is no certificate to read again");
 }
 
 /* ---- start ---- */
@@ -394,15 +421,16 @@ static enum errc check_exposure(const struct server *s, struct error *err)
                     "listening on %s needs a password for root: set root_password_file or "
                     "THEMIS_ROOT_PASSWORD",
                     s->opt.host);
-    if (!s->opt.is_insecure)
+    if (!set->tls_cert_file[0] && !s->opt.is_insecure)
         return fail(err, ERR_INVALID,
-                    "listening on %s needs TLS, which this version does not have yet: put a proxy "
-                    "in front, or pass --insecure to serve plain HTTP",
+                    "listening on %s needs TLS: set tls_cert_file and tls_key_file, or pass "
+                    "--insecure to serve plain HTTP",
                     s->opt.host);
     return OK;
 }
 
-static enum errc listen_on(struct server *s, struct error *err)
+/* Keeps tls. */
+static enum errc listen_on(struct server *s, struct tls_config *tls, struct error *err)
 {
     const struct settings *set = &s->opt.settings;
     struct http_server_options opt = {
@@ -417,6 +445,7 @@ static enum errc listen_on(struct server *s, struct error *err)
                     .pipeline = 16 },
         .handler = { .on_headers = on_headers, .on_request = on_request, .ctx = s },
         .server_name = "themis/" THEMIS_VERSION,
+        .tls = tls,
     };
 
     return http_server_new(&s->http, s->loop, &opt, err);
@@ -426,6 +455,7 @@ enum errc server_open(struct server **out, const struct server_options *opt, str
 {
     enum errc rc = OK;
     struct server *s = mem_zalloc(sizeof *s);
+    struct tls_config *tls = NULL;
 
     s->opt = *opt;
     s->ctx.settings = &s->opt.settings;
@@ -435,20 +465,33 @@ enum errc server_open(struct server **out, const struct server_options *opt, str
              (unsigned long long)(env_random_u64(env_system()) >> 12));
     signal(SIGPIPE, SIG_IGN);
     block_signals(true);
+    TRY(certificate_open(&s->certificate, &tls, &s->opt.settings, err));
     TRY(open_parts(s, err));
     TRY(check_exposure(s, err));
     TRY(loop_new(&s->loop, err));
-    TRY(listen_on(s, err));
+    rc = listen_on(s, tls, err);
+    tls = NULL;
+    if (rc != OK)
+        goto out;
+    if (s->certificate)
+        certificate_on_change(s->certificate, s->loop, use_certificate, s);
     s->ctx.port = http_server_port(s->http);
     TRY(loop_on_signal(s->loop, SIGTERM, on_signal, s, err));
     TRY(loop_on_signal(s->loop, SIGINT, on_signal, s, err));
+    TRY(loop_on_signal(s->loop, SIGHUP, on_hangup, s, err));
     s->tick = loop_timer_new(s->loop, on_tick, s);
     loop_timer_start(s->tick, TICK_MS, TICK_MS);
     *out = s;
     s = NULL;
 out:
+    tls_config_free(tls);
     server_close(s);
     return rc;
+}
+
+bool server_has_tls(const struct server *s)
+{
+    return s->certificate != NULL;
 }
 
 uint16_t server_port(const struct server *s)
@@ -473,8 +516,8 @@ void server_close(struct server *s)
     if (!s)
         return;
     atomic_store(&s->is_closing, true);
-    if (s->http)
-        http_server_free(s->http); /* sets the cancel flag of what is left */
+    http_server_free(s->http); /* sets the cancel flag of what is left */
+    s->http = NULL;
     models_stop(s->ctx.models);
     pool_free(s->ctx.pool);
     cursors_free(s->ctx.cursors);
@@ -482,6 +525,7 @@ void server_close(struct server *s)
     if (s->tick)
         loop_timer_free(s->tick);
     loop_free(s->loop);
+    certificate_close(s->certificate);
     auth_close(s->ctx.auth);
     store_close(s->ctx.store);
     mem_free(s);

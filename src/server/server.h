@@ -41,6 +41,7 @@ MUST_CHECK enum errc server_open(struct server **out, const struct server_option
 /* The calling thread becomes the loop; returns when a signal (TERM, INT) was drained. */
 void server_run(struct server *s);
 uint16_t server_port(const struct server *s);
+bool server_has_tls(const struct server *s);
 
 /* Stops listening, cancels what runs, waits for every thread, closes the store. NULL is allowed. */
 void server_close(struct server *s);

@@ -17,13 +17,16 @@ import time
 import pytest
 import requests
 
+from authority import Authority
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 START_LIMIT_S = 90
 STOP_LIMIT_S = 60
 SANITIZER = re.compile(r"ERROR: (Address|Leak)Sanitizer|runtime error:|SUMMARY: \w*Sanitizer")
 SIM_MODELS = {"chat": "sim:chat", "embed": "sim:embed,dim=384"}
 
-for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
+             "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"):
     os.environ.pop(name, None)
 os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
 
@@ -54,16 +57,19 @@ def asan_server():
 
 
 class Server:
-    """A running themisd."""
+    """A running themisd. With a certificate (see authority.py) it speaks TLS."""
 
-    def __init__(self, binary, data, models, *, listen="127.0.0.1:0", settings=(), env=None):
+    def __init__(self, binary, data, models, *, listen="127.0.0.1:0", settings=(), env=None,
+                 flags=(), certificate=None):
+        self.ca = certificate.ca if certificate else None
         self.data = pathlib.Path(data)
         self.log_path = self.data.with_name(self.data.name + f".{time.monotonic_ns()}.log")
         command = [binary, "--data", self.data, "--listen", listen]
         for name, file in models.items():
             command += ["--model", f"{name}={file}"]
-        for setting in settings:
+        for setting in [*settings, *(certificate.settings if certificate else ())]:
             command += ["--set", setting]
+        command += flags
         environment = {**os.environ, **(env or {})}
         environment["ASAN_OPTIONS"] = "detect_leaks=1:abort_on_error=1:detect_stack_use_after_return=1"
         environment["UBSAN_OPTIONS"] = "print_stacktrace=1:halt_on_error=1"
@@ -84,10 +90,10 @@ class Server:
         while time.monotonic() < end:
             if self.process.poll() is not None:
                 self.fail(f"themisd ended while it started, status {self.process.returncode}")
-            found = re.search(r"listens on http://[^ ]+:(\d+)", self.log())
+            found = re.search(r"listens on https?://[^ ]+:(\d+)", self.log())
             if found:
                 self.port = int(found.group(1))
-                answer = requests.get(self.url + "/health", timeout=30)
+                answer = self.request("GET", "/health", timeout=30)
                 assert answer.status_code == 200, answer.text
                 assert answer.json()["status"] == "ok"
                 return self
@@ -97,13 +103,14 @@ class Server:
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'https' if self.ca else 'http'}://127.0.0.1:{self.port}"
 
     def is_alive(self):
         return self.process.poll() is None
 
     def request(self, method, path, **options):
         options.setdefault("timeout", 60)
+        options.setdefault("verify", str(self.ca) if self.ca else True)
         return requests.request(method, self.url + path, **options)
 
     def aql(self, text, status=201, **body):
@@ -157,6 +164,11 @@ def sim(tmp_path_factory):
     server.stop()
 
 
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
 @pytest.fixture
 def start(tmp_path):
     """start(models, ...) -> Server under ASan; those that still run at the end must stop well."""
@@ -191,9 +203,10 @@ def pytest_runtest_makereport(item, call):
             report.sections.append((f"log of {name}", server.log()[-8000:]))
 
 
-def cli(server, *words, stdin=None, status=0, timeout=120):
+def cli(server, *words, stdin=None, status=0, timeout=120, env=None):
     """Runs build/themis against a server; returns its output."""
     done = subprocess.run([program("THEMIS", "build/themis"), "--url", server.url, *map(str, words)],
-                          input=stdin, capture_output=True, text=True, timeout=timeout, cwd=ROOT)
+                          input=stdin, capture_output=True, text=True, timeout=timeout, cwd=ROOT,
+                          env={**os.environ, **(env or {})})
     assert done.returncode == status, f"{words}: status {done.returncode}\n{done.stdout}{done.stderr}"
     return done

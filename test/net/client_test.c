@@ -184,7 +184,7 @@ static void a_kept_connection_that_was_closed_is_opened_again(void **state)
 static void errors_say_what_to_do(void **state)
 {
     struct http_client *c = NULL;
-    struct http_client_options opt = { .url = "https://127.0.0.1:1" };
+    struct http_client_options opt = { .url = "ftp://127.0.0.1:1" };
     struct error err = { 0 };
     struct http_reply r;
     struct fixture *f = fixture_new(default_limits());
@@ -192,7 +192,9 @@ static void errors_say_what_to_do(void **state)
 
     (void)state;
     fixture_free(f); /* nobody listens there now */
-    assert_int_equal(http_client_new(&c, &opt, &err), ERR_NOT_IMPLEMENTED);
+    assert_int_equal(http_client_new(&c, &opt, &err), ERR_INVALID);
+    assert_string_equal(err.text,
+                        "the URL must begin with http:// or https:// (got 'ftp://127.0.0.1:1')");
     opt.url = "127.0.0.1:8765";
     assert_int_equal(http_client_new(&c, &opt, &err), ERR_INVALID);
     opt.url = "http://";

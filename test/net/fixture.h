@@ -273,7 +273,8 @@ static inline void *run_loop(void *arg)
     return NULL;
 }
 
-static inline struct fixture *fixture_new(struct http_limits limits)
+/* tls is NULL or kept. */
+static inline struct fixture *fixture_new_tls(struct http_limits limits, struct tls_config *tls)
 {
     struct fixture *f = mem_zalloc(sizeof *f);
     struct error err = { 0 };
@@ -282,6 +283,7 @@ static inline struct fixture *fixture_new(struct http_limits limits)
         .limits = limits,
         .handler = { .on_headers = route_headers, .on_request = route_body, .ctx = f },
         .server_name = "themis/test",
+        .tls = tls,
     };
 
     pthread_mutex_init(&f->lock, NULL);
@@ -292,6 +294,11 @@ static inline struct fixture *fixture_new(struct http_limits limits)
     f->port = http_server_port(f->server);
     pthread_create(&f->thread, NULL, run_loop, f->loop);
     return f;
+}
+
+static inline struct fixture *fixture_new(struct http_limits limits)
+{
+    return fixture_new_tls(limits, NULL);
 }
 
 static inline void free_in_loop(struct loop_task *task)
