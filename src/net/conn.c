@@ -192,7 +192,7 @@ void conn_resume(struct conn *c, struct exchange *x)
 
 static void read_peer(struct conn *c)
 {
-    struct sockaddr_storage addr;
+    struct sockaddr_storage addr = { 0 };
     socklen_t len = sizeof addr;
     char text[INET6_ADDRSTRLEN] = "?";
 

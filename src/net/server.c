@@ -183,7 +183,7 @@ static enum errc open_listener(struct http_server *s, struct error *err)
                     s->opt.host, port, strerror(why));
     if (!getsockname(s->fd, (struct sockaddr *)&addr, &len) &&
         !getnameinfo((struct sockaddr *)&addr, len, NULL, 0, text, sizeof text, NI_NUMERICSERV))
-        s->port = (uint16_t)atoi(text);
+        s->port = (uint16_t)strtoul(text, NULL, 10);
     return OK;
 }
 
