@@ -47,6 +47,13 @@ double bench_thread_seconds(void)
     return clock_at(CLOCK_THREAD_CPUTIME_ID);
 }
 
+void bench_sleep(double seconds)
+{
+    time_t whole = (time_t)seconds;
+    struct timespec t = { whole, (long)((seconds - (double)whole) * 1e9) };
+    nanosleep(&t, NULL);
+}
+
 /* ---- load ---- */
 
 static pid_t child;
@@ -146,11 +153,12 @@ void bench_text(struct bench_line *line, const char *key, const char *value)
     buf_add_str(&line->text, quote);
 }
 
-/* Three significant digits behind the point where they matter, none for large figures. */
+/* Three digits behind the point where they matter, none for large figures and whole ones. */
 void bench_number(struct bench_line *line, const char *key, double value)
 {
     double size = value < 0 ? -value : value;
-    int digits = size >= 1000 ? 0 : size >= 10 ? 1 : 3;
+    bool is_whole = size < 1e15 && (double)(int64_t)value == value;
+    int digits = is_whole || size >= 1000 ? 0 : size >= 10 ? 1 : 3;
     buf_printf(&line->text, " %s=%.*f", key, digits, value);
 }
 
@@ -179,7 +187,7 @@ void bench_end(struct bench_line *line, const struct bench_load *load)
     bench_number(line, "own", load->own);
     bench_number(line, "stolen", load->stolen);
     bench_text(line, "commit", commit ? commit : "unknown");
-    buf_printf(&line->text, " cores=%ld", sysconf(_SC_NPROCESSORS_ONLN));
+    bench_number(line, "cores", (double)sysconf(_SC_NPROCESSORS_ONLN));
     bench_text(line, "cpu", cpu);
     puts(buf_cstr(&line->text));
     fflush(stdout);
@@ -257,7 +265,7 @@ double bench_compare(const struct bench_pair *p)
         bench_number(&line, "target", p->target);
         bench_text(&line, "met", ratio >= p->target ? "yes" : "no");
     }
-    buf_printf(&line.text, " rounds=%u", rounds);
+    bench_number(&line, "rounds", rounds);
     bench_number(&line, "seconds", seconds);
     bench_text(&line, "opponent", p->opponent);
     bench_end(&line, &load);

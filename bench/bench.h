@@ -27,6 +27,7 @@ void bench_must(enum errc rc, const struct error *err, const char *what);
 
 double bench_seconds(void);        /* monotonic clock */
 double bench_thread_seconds(void); /* CPU time of this thread */
+void bench_sleep(double seconds);
 
 /* ---- the conditions of a measurement ---- */
 

@@ -7,7 +7,8 @@
 #include "base/log.h"
 
 static const struct node_part parts[] = {
-    { "get", node_get },
+    { "get", node_get },       { "commit", node_commit },   { "http", node_http },
+    { "decode", node_decode }, { "streams", node_streams }, { "infer", node_infer },
 };
 
 static const struct node_part *find(const char *name)

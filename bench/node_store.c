@@ -48,22 +48,23 @@ void node_key(char out[NODE_KEY_BYTES + 1], uint64_t number)
     snprintf(out, NODE_KEY_BYTES + 1, "k%07llu", (unsigned long long)number % 10000000);
 }
 
-struct val node_document(uint64_t number, struct arena *arena)
+struct val node_document(uint64_t number, bool has_key, struct arena *arena)
 {
     static const char *const cities[] = { "Lisbon", "Nairobi", "Osaka", "Lima", "Tromso" };
     struct error err;
     struct val v;
     char key[NODE_KEY_BYTES + 1];
     node_key(key, number);
+    const char *own = has_key ? arena_printf(arena, "\"_key\":\"%s\",", key) : "";
     uint64_t mixed = number * 0x9e3779b97f4a7c15;
     struct slice text = slice_str(arena_printf(
         arena,
-        "{\"_key\":\"%s\",\"name\":\"person %llu\",\"city\":\"%s\",\"age\":%u,\"score\":%.3f,"
+        "{%s\"name\":\"person %llu\",\"city\":\"%s\",\"age\":%u,\"score\":%.3f,"
         "\"active\":%s,\"tags\":[\"alpha\",\"beta\",\"t%u\"],"
         "\"address\":{\"street\":\"Long Street %u\",\"zip\":\"%05u\",\"country\":\"NA\"},"
         "\"note\":\"Entered by the load of the benchmark; long enough to look like text that "
         "somebody wrote about %llu.\"}",
-        key, (unsigned long long)number, cities[mixed % ARRAY_LEN(cities)],
+        own, (unsigned long long)number, cities[mixed % ARRAY_LEN(cities)],
         (unsigned)(mixed >> 8) % 90, (double)(mixed >> 40) / 1000, mixed & 1 ? "true" : "false",
         (unsigned)(mixed >> 16) % 100, (unsigned)(mixed >> 24) % 300,
         (unsigned)(mixed >> 32) % 100000, (unsigned long long)mixed));
@@ -81,8 +82,8 @@ static void insert_some(struct node_store *s, uint64_t from, uint64_t to, struct
         &err, "beginning");
     const struct collection *c = catalog_collection(txn_catalog(t), s->db_id, slice_str("d"));
     for (uint64_t i = from; i < to; i++)
-        bench_must(doc_insert(t, c, node_document(i, arena), NULL, arena, &change, &err), &err,
-                   "inserting");
+        bench_must(doc_insert(t, c, node_document(i, true, arena), NULL, arena, &change, &err),
+                   &err, "inserting");
     bench_must(txn_commit(t, &err), &err, "committing");
     txn_end(t);
 }
@@ -97,6 +98,26 @@ void node_store_fill(struct node_store *s, uint64_t count)
         arena_rewind(arena, mark);
     }
     arena_free(arena);
+}
+
+size_t node_stored_document(struct node_store *s, char *out, size_t max)
+{
+    struct error err;
+    struct txn *t;
+    struct val doc;
+    char key[NODE_KEY_BYTES + 1];
+    struct arena *arena = arena_new(0);
+    node_key(key, 0);
+    bench_must(txn_begin(&t, s->store, &(struct txn_options){ .is_read_only = true }, &err), &err,
+               "beginning");
+    const struct collection *c = catalog_collection(txn_catalog(t), s->db_id, slice_str("d"));
+    bench_must(doc_get(t, c, slice_of(key, NODE_KEY_BYTES), arena, &doc, &err), &err, "get");
+    struct slice bytes = val_bytes(doc);
+    assert(bytes.len <= max);
+    memcpy(out, bytes.ptr, bytes.len);
+    txn_end(t);
+    arena_free(arena);
+    return bytes.len;
 }
 
 /* ---- RocksDB ---- */

@@ -26,10 +26,12 @@ void node_store_close(struct node_store *s);
 
 /* The number's key: NODE_KEY_BYTES letters and digits, terminated. */
 void node_key(char out[NODE_KEY_BYTES + 1], uint64_t number);
-/* A document of nine attributes, about 400 bytes as stored, with that key. Lives in arena. */
-struct val node_document(uint64_t number, struct arena *arena);
+/* A document of nine attributes, about 400 bytes as stored; without _key on request. Lives in arena. */
+struct val node_document(uint64_t number, bool has_key, struct arena *arena);
 /* Inserts documents 0 .. count-1. */
 void node_store_fill(struct node_store *s, uint64_t count);
+/* The bytes that the store keeps for document 0, which is there. Returns their number. */
+size_t node_stored_document(struct node_store *s, char *out, size_t max);
 
 struct node_raw {
     rocksdb_t *db;
