@@ -117,8 +117,9 @@ enum errc doc_get(struct txn *t, const struct collection *c, struct slice key, s
                   struct val *out, struct error *err)
 {
     struct row row = { .slot = 0 };
-    txn_guard_read(t, c);
-    enum errc rc = row_find(t, c, key, arena, &row, err);
+    enum errc rc = txn_open_read(t, c, err);
+    if (rc == OK)
+        rc = row_find(t, c, key, arena, &row, err);
     txn_scratch_reset(t);
     if (rc == ERR_NOT_FOUND)
         return fail_missing(err, c, key);
@@ -130,8 +131,9 @@ enum errc doc_get(struct txn *t, const struct collection *c, struct slice key, s
 enum errc doc_count(struct txn *t, const struct collection *c, uint64_t *out, struct error *err)
 {
     int64_t count;
-    txn_guard_read(t, c);
-    enum errc rc = txn_count(t, c->object_id, &count, err);
+    enum errc rc = txn_open_read(t, c, err);
+    if (rc == OK)
+        rc = txn_count(t, c->object_id, &count, err);
     if (rc == OK)
         *out = count > 0 ? (uint64_t)count : 0;
     return rc;
@@ -180,7 +182,6 @@ static struct write write_begin(struct txn *t, const struct collection *c,
                                 const struct doc_options *opt, struct arena *arena,
                                 struct doc_change *out)
 {
-    txn_guard(t, c);
     t->must_sync |= c->wait_for_sync;
     return (struct write){ t, c, opt ? opt : &no_options, arena, out, txn_mark(t) };
 }
@@ -251,6 +252,7 @@ static enum errc insert(const struct write *w, struct val doc, struct error *err
         .collection = w->collection, .doc = doc, .opt = w->opt, .arena = w->arena
     };
     struct val given;
+    TRY(txn_open_write(w->txn, w->collection, err));
     TRY(check_object(doc, err));
     bool is_given = val_find(doc, slice_str("_key"), &given);
     do { /* a key of ours never meets one that a user chose */
@@ -279,7 +281,10 @@ enum errc doc_insert(struct txn *t, const struct collection *c, struct val doc,
 static enum errc find_existing(const struct write *w, struct slice key, struct row *old,
                                struct error *err)
 {
-    enum errc rc = row_find(w->txn, w->collection, key, w->arena, old, err);
+    enum errc rc = txn_open_write(w->txn, w->collection, err);
+    if (rc != OK)
+        return rc;
+    rc = row_find(w->txn, w->collection, key, w->arena, old, err);
     return rc == ERR_NOT_FOUND ? fail_missing(err, w->collection, key) : rc;
 }
 
@@ -365,7 +370,10 @@ enum errc doc_iter_new(struct doc_iter **out, struct txn *t, const struct collec
 {
     struct buf from, to;
     struct txn_iter *it = NULL;
-    txn_guard_read(t, c);
+    enum errc rc = txn_open_read(t, c, err);
+    *out = NULL;
+    if (rc != OK)
+        return rc;
     buf_init(&from, 0);
     buf_init(&to, 0);
     key_add_u64(&from, c->object_id);
@@ -374,8 +382,7 @@ enum errc doc_iter_new(struct doc_iter **out, struct txn *t, const struct collec
     if (t->store->path)
         scan.is_large =
             kv_range_bytes(t->store->kv, KV_DOC, scan.from, scan.to) > t->store->cache_bytes / 2;
-    enum errc rc = txn_iter_new(&it, t, KV_DOC, &scan, err);
-    *out = NULL;
+    rc = txn_iter_new(&it, t, KV_DOC, &scan, err);
     if (rc == OK) {
         *out = mem_zalloc(sizeof **out);
         (*out)->it = it;
@@ -414,4 +421,45 @@ void doc_iter_free(struct doc_iter *it)
     txn_iter_free(it->it);
     arena_free(it->arena);
     mem_free(it);
+}
+
+/* Keys first: the iterator does not see what is written below it. */
+static enum errc collect_keys(struct txn *t, const struct collection *c, struct buf *keys,
+                              struct error *err)
+{
+    struct doc_iter *it;
+    struct val doc;
+    enum errc rc = doc_iter_new(&it, t, c, err);
+    if (rc != OK)
+        return rc;
+    while (doc_iter_next(it, &doc)) {
+        struct slice key = text_of(doc, "_key");
+        buf_add_char(keys, (char)key.len); /* a key has at most 254 bytes */
+        buf_add_slice(keys, key);
+    }
+    rc = doc_iter_check(it, err);
+    doc_iter_free(it);
+    return rc == OK ? buf_check(keys, "the list of documents to be removed", err) : rc;
+}
+
+enum errc doc_remove_all(struct txn *t, const struct collection *c, struct error *err)
+{
+    struct buf keys;
+    struct doc_change change;
+    struct arena *arena = arena_new(0);
+    struct arena_mark start = arena_mark(arena);
+    size_t mark = txn_mark(t);
+    buf_init(&keys, t->options.max_bytes);
+    enum errc rc = collect_keys(t, c, &keys, err);
+    for (size_t at = 0; rc == OK && at < keys.len;) {
+        size_t len = (uint8_t)keys.ptr[at];
+        rc = doc_remove(t, c, slice_of(keys.ptr + at + 1, len), NULL, arena, &change, err);
+        at += 1 + len;
+        arena_rewind(arena, start);
+    }
+    if (rc != OK)
+        txn_rewind(t, mark);
+    buf_release(&keys);
+    arena_free(arena);
+    return rc;
 }

@@ -62,6 +62,9 @@ struct collection_bytes {
 };
 void doc_bytes(struct txn *t, const struct collection *c, struct collection_bytes *out);
 
+/* Removes each document of the collection as part of the transaction. */
+MUST_CHECK enum errc doc_remove_all(struct txn *t, const struct collection *c, struct error *err);
+
 /* All documents in key order of (slot, key). The value lives until the next step. */
 struct doc_iter;
 MUST_CHECK enum errc doc_iter_new(struct doc_iter **out, struct txn *t, const struct collection *c,

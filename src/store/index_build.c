@@ -84,7 +84,7 @@ static enum errc chunk_fill(struct chunk *k, struct error *err)
     k->is_last = !txn_iter_valid(it);
     txn_iter_free(it);
     it = NULL;
-    txn_guard(k->txn, k->collection);
+    TRY(txn_open_write(k->txn, k->collection, err));
     TRY(txn_commit(k->txn, err));
     buf_clear(k->at);
     buf_add_slice(k->at, buf_slice(&from));

@@ -115,9 +115,10 @@ enum errc index_scan(struct index_iter **out, struct txn *t, const struct collec
     struct txn_iter *it = NULL;
     enum errc rc = check_range(c, index, range, err);
     *out = NULL;
+    if (rc == OK)
+        rc = txn_open_read(t, c, err);
     if (rc != OK)
         return rc;
-    txn_guard_read(t, c);
     buf_init(&from, 0);
     buf_init(&to, 0);
     make_bounds(t, index, range, &from, &to);
@@ -170,7 +171,9 @@ enum errc index_scan_edges(struct index_iter **out, struct txn *t, const struct 
     *out = NULL;
     if (c->type != COLLECTION_EDGE || c->index_count < 2)
         return fail_num(err, 1218, "'%.*s' is not an edge collection", SLICE_ARG(c->name));
-    txn_guard_read(t, c);
+    enum errc rc = txn_open_read(t, c, err);
+    if (rc != OK)
+        return rc;
     struct index_iter *x = mem_zalloc(sizeof *x);
     x->txn = t;
     x->index = &c->indexes[1];
@@ -179,8 +182,7 @@ enum errc index_scan_edges(struct index_iter **out, struct txn *t, const struct 
         x->has_inbound_left = true;
         x->vertex = slice_of(mem_strndup(vertex), vertex.len);
     }
-    enum errc rc =
-        open_side(x, direction == EDGE_INBOUND ? EDGE_SIDE_TO : EDGE_SIDE_FROM, vertex, err);
+    rc = open_side(x, direction == EDGE_INBOUND ? EDGE_SIDE_TO : EDGE_SIDE_FROM, vertex, err);
     if (rc == OK)
         *out = x;
     else

@@ -173,14 +173,75 @@ void txn_note_increment(struct txn *t, uint64_t collection_id, int64_t value)
     add_counter(t, COUNTER_INCREMENT, collection_id, value);
 }
 
+static void guard_key(struct buf *out, uint64_t collection_id)
+{
+    buf_add_str(out, "guard/");
+    key_add_u64(out, collection_id);
+}
+
+static void guard(struct txn *t, const struct collection *c)
+{
+    struct buf key;
+    for (size_t i = 0; i < t->guard_count && i < GUARDS_REMEMBERED; i++)
+        if (t->guards[i] == c->id)
+            return;
+    t->guards[t->guard_count++ % GUARDS_REMEMBERED] = c->id;
+    buf_init(&key, 0);
+    guard_key(&key, c->id);
+    txn_watch(t, KV_META, buf_slice(&key));
+    buf_release(&key);
+}
+
+static bool holds(const uint64_t *ids, size_t count, uint64_t id)
+{
+    for (size_t i = 0; i < count; i++)
+        if (ids[i] == id)
+            return true;
+    return false;
+}
+
+static enum errc check_scope(const struct txn *t, const struct collection *c, bool is_write,
+                             struct error *err)
+{
+    const struct txn_scope *s = t->options.scope;
+    if (!s || (s->reads_any && !is_write) || holds(s->write, s->write_count, c->id))
+        return OK;
+    if (!is_write && holds(s->read, s->read_count, c->id))
+        return OK;
+    return fail_num(err, 1652, "collection '%.*s' was not declared for %s in this transaction",
+                    SLICE_ARG(c->name), is_write ? "writing" : "reading");
+}
+
+enum errc txn_open_write(struct txn *t, const struct collection *c, struct error *err)
+{
+    enum errc rc = check_scope(t, c, true, err);
+    if (rc == OK)
+        guard(t, c);
+    return rc;
+}
+
+enum errc txn_open_read(struct txn *t, const struct collection *c, struct error *err)
+{
+    enum errc rc = check_scope(t, c, false, err);
+    if (rc == OK && is_serializable(t))
+        guard(t, c);
+    return rc;
+}
+
+/* [from, to) of the collection's documents. */
+static void row_bounds(uint64_t object_id, struct buf *from, struct buf *to)
+{
+    buf_init(from, 0);
+    buf_init(to, 0);
+    key_add_u64(from, object_id);
+    key_add_u64(to, object_id + 1);
+}
+
 /* The rows of a collection: any document that comes or goes changes the count. */
 static enum errc read_rows(struct txn *t, uint64_t object_id, struct error *err)
 {
     struct buf from, to;
-    buf_init(&from, 0);
-    buf_init(&to, 0);
-    key_add_u64(&from, object_id);
-    key_add_u64(&to, object_id + 1);
+    row_bounds(object_id, &from, &to);
     txn_read_range(t, KV_DOC, buf_slice(&from), buf_slice(&to));
     enum errc rc = prepared_wait_range(t->store->prepared, t->view->seq, KV_DOC, buf_slice(&from),
                                        buf_slice(&to), err);
@@ -200,29 +261,17 @@ enum errc txn_count(struct txn *t, uint64_t object_id, int64_t *out, struct erro
     return rc;
 }
 
-static void guard_key(struct buf *out, uint64_t collection_id)
+enum errc txn_claim(struct txn *t, const struct collection *c, struct error *err)
 {
-    buf_add_str(out, "guard/");
-    key_add_u64(out, collection_id);
-}
-
-void txn_guard(struct txn *t, const struct collection *c)
-{
-    struct buf key;
-    for (size_t i = 0; i < t->guard_count && i < GUARDS_REMEMBERED; i++)
-        if (t->guards[i] == c->id)
-            return;
-    t->guards[t->guard_count++ % GUARDS_REMEMBERED] = c->id;
-    buf_init(&key, 0);
-    guard_key(&key, c->id);
-    txn_watch(t, KV_META, buf_slice(&key));
-    buf_release(&key);
-}
-
-void txn_guard_read(struct txn *t, const struct collection *c)
-{
-    if (is_serializable(t))
-        txn_guard(t, c);
+    struct buf from, to;
+    enum errc rc = txn_open_write(t, c, err);
+    if (rc != OK)
+        return rc;
+    row_bounds(c->object_id, &from, &to);
+    read_set_add_range(t->reads, KV_DOC, buf_slice(&from), buf_slice(&to));
+    buf_release(&from);
+    buf_release(&to);
+    return OK;
 }
 
 enum errc txn_break_guard(struct txn *t, uint64_t collection_id, struct error *err)

@@ -17,12 +17,21 @@ enum isolation {
     ISOLATION_SERIALIZABLE, /* read keys and ranges too: no write skew, no phantoms */
 };
 
+/* Which collections a transaction may use; ids of collections. */
+struct txn_scope {
+    const uint64_t *read, *write; /* writing includes reading */
+    size_t read_count, write_count;
+    bool reads_any; /* collections that are not listed may be read */
+};
+
 struct txn_options {
     enum isolation isolation;
     bool is_read_only;
     bool no_sync;       /* answer after the log write; durable within 100 ms */
     bool must_sync;     /* durable when it is answered although sync_writes is off */
     uint64_t max_bytes; /* of writes; 0 = 512 MiB; more is ERR_LIMIT */
+    /* Borrowed until txn_end; NULL = all. Others are refused with errorNum 1652. */
+    const struct txn_scope *scope;
 };
 
 /* Returned to the caller, who must txn_end() it. */
@@ -74,6 +83,12 @@ size_t txn_prepared(struct store *s, struct prepared_info *out, size_t max);
 
 bool txn_has_writes(const struct txn *t);
 uint64_t txn_write_bytes(const struct txn *t);
+
+/*
+ * Exclusive use: the commit fails if anybody else wrote to the collection since the view, in any
+ * isolation.
+ */
+MUST_CHECK enum errc txn_claim(struct txn *t, const struct collection *c, struct error *err);
 
 /* Undo of a part: everything written after the mark is forgotten. */
 size_t txn_mark(const struct txn *t);

@@ -35,12 +35,13 @@ void txn_add_count(struct txn *t, uint64_t object_id, int64_t delta);
 void txn_note_increment(struct txn *t, uint64_t collection_id, int64_t value);
 
 /*
- * A guard ties a writer of the collection to the catalog it reads: a change of
- * the collection (txn_break_guard) refuses writers that began before it.
+ * Before the first use of a collection: 1652 when it is out of the scope. A
+ * guard ties a writer to the catalog it reads: a change of the collection
+ * (txn_break_guard) refuses writers that began before it, and readers where
+ * reads count.
  */
-void txn_guard(struct txn *t, const struct collection *c);
-/* The same for a reader, where reads count. */
-void txn_guard_read(struct txn *t, const struct collection *c);
+MUST_CHECK enum errc txn_open_write(struct txn *t, const struct collection *c, struct error *err);
+MUST_CHECK enum errc txn_open_read(struct txn *t, const struct collection *c, struct error *err);
 MUST_CHECK enum errc txn_break_guard(struct txn *t, uint64_t collection_id, struct error *err);
 
 /* The commit fails if somebody wrote this key since the view, in any isolation. */

@@ -195,7 +195,9 @@ enum errc vector_search(struct txn *t, const struct collection *c, const struct 
         .index = index, .filter = filter, .filter_ctx = ctx, .arena = arena, .heap = hits, .k = k
     };
     *count = 0;
-    txn_guard_read(t, c);
+    enum errc rc = txn_open_read(t, c, err);
+    if (rc != OK)
+        return rc;
     if (index->kind != INDEX_VECTOR || !index->is_ready)
         return fail_num(err, 1554, "index '%.*s' of '%.*s' cannot be searched by vector",
                         SLICE_ARG(index->name), SLICE_ARG(c->name));
@@ -212,7 +214,7 @@ enum errc vector_search(struct txn *t, const struct collection *c, const struct 
         normalise(copy, dimension);
     s.query = copy;
     s.aligned = arena_alloc(arena, dimension * sizeof *copy);
-    enum errc rc = scan(&s, t, err);
+    rc = scan(&s, t, err);
     if (rc == OK) {
         finish(&s);
         *count = s.count;

@@ -502,6 +502,90 @@ static void appended_numbers_are_dense(void **out)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* ---- scopes ---- */
+
+static uint64_t id_of(struct fixture *f, const char *name)
+{
+    struct txn *t = begin(f, ISOLATION_SNAPSHOT);
+    uint64_t id = in(f, t, name)->id;
+    txn_end(t);
+    return id;
+}
+
+static struct txn *begin_in(struct fixture *f, const struct txn_scope *scope)
+{
+    struct txn *t = NULL;
+    struct txn_options opt = { .scope = scope };
+    OK_OR_FAIL(txn_begin(&t, f->store, &opt, &f->err), &f->err);
+    return t;
+}
+
+static void a_scope_names_what_may_be_used(void **out)
+{
+    struct fixture *f = *out;
+    uint64_t c = id_of(f, "c"), other = make_collection(f, "other", COLLECTION_DOCUMENT);
+    struct doc_change change;
+    struct val doc;
+    uint64_t n;
+    must_put(f, "other", "{\"_key\":\"x\"}");
+    struct txn_scope scope = { .write = &c, .write_count = 1 };
+    struct txn *t = begin_in(f, &scope);
+    OK_OR_FAIL(insert(f, t, "{\"_key\":\"a\"}"), &f->err);
+    OK_OR_FAIL(doc_get(t, in(f, t, "c"), slice_str("a"), f->arena, &doc, &f->err), &f->err);
+    assert_int_equal(doc_get(t, in(f, t, "other"), slice_str("x"), f->arena, &doc, &f->err),
+                     ERR_INVALID);
+    assert_int_equal(error_num(&f->err), 1652);
+    assert_non_null(strstr(f->err.text, "'other' was not declared for reading"));
+    assert_int_equal(doc_count(t, in(f, t, "other"), &n, &f->err), ERR_INVALID);
+    scope.reads_any = true;
+    OK_OR_FAIL(doc_count(t, in(f, t, "other"), &n, &f->err), &f->err);
+    assert_int_equal(
+        doc_remove(t, in(f, t, "other"), slice_str("x"), NULL, f->arena, &change, &f->err),
+        ERR_INVALID);
+    assert_non_null(strstr(f->err.text, "for writing"));
+    scope.reads_any = false;
+    scope.read = &other;
+    scope.read_count = 1;
+    OK_OR_FAIL(doc_count(t, in(f, t, "other"), &n, &f->err), &f->err);
+    assert_int_equal(doc_remove_all(t, in(f, t, "other"), &f->err), ERR_INVALID);
+    OK_OR_FAIL(txn_commit(t, &f->err), &f->err);
+    txn_end(t);
+    assert_int_equal(count_of(f, "c"), 1);
+    assert_int_equal(count_of(f, "other"), 1);
+}
+
+static void a_claim_conflicts_with_any_other_writer(void **out)
+{
+    struct fixture *f = *out;
+    for (int claims = 0; claims <= 1; claims++) {
+        struct txn *t = begin(f, ISOLATION_SNAPSHOT);
+        if (claims)
+            OK_OR_FAIL(txn_claim(t, in(f, t, "c"), &f->err), &f->err);
+        OK_OR_FAIL(insert(f, t, "{}"), &f->err);
+        must_put(f, "c", "{}");
+        assert_int_equal(txn_commit(t, &f->err), claims ? ERR_CONFLICT : OK);
+        txn_end(t);
+    }
+}
+
+static void all_documents_can_be_removed_inside(void **out)
+{
+    struct fixture *f = *out;
+    for (int i = 0; i < 100; i++)
+        must_put(f, "c", "{\"n\":1}");
+    struct txn *t = begin(f, ISOLATION_SNAPSHOT);
+    uint64_t n;
+    OK_OR_FAIL(insert(f, t, "{\"_key\":\"own\"}"), &f->err);
+    OK_OR_FAIL(doc_remove_all(t, in(f, t, "c"), &f->err), &f->err);
+    OK_OR_FAIL(doc_count(t, in(f, t, "c"), &n, &f->err), &f->err);
+    assert_int_equal(n, 0);
+    OK_OR_FAIL(insert(f, t, "{\"_key\":\"after\"}"), &f->err);
+    assert_int_equal(count_of(f, "c"), 100);
+    OK_OR_FAIL(txn_commit(t, &f->err), &f->err);
+    txn_end(t);
+    assert_int_equal(count_of(f, "c"), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -519,6 +603,9 @@ int main(void)
         TEST(iterators_merge_own_writes),
         TEST(money_is_neither_made_nor_lost),
         TEST(appended_numbers_are_dense),
+        TEST(a_scope_names_what_may_be_used),
+        TEST(a_claim_conflicts_with_any_other_writer),
+        TEST(all_documents_can_be_removed_inside),
     };
     return cmocka_run_group_tests_name("txn", tests, NULL, NULL);
 }
