@@ -59,3 +59,15 @@ void bug_at(const char *file, int line, const char *fmt, ...)
     va_end(args);
     abort();
 }
+
+bool slice_to_u64(struct slice a, uint64_t *out)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < a.len; i++) {
+        if (a.ptr[i] < '0' || a.ptr[i] > '9' || __builtin_mul_overflow(n, 10, &n) ||
+            __builtin_add_overflow(n, (uint64_t)(a.ptr[i] - '0'), &n))
+            return false;
+    }
+    *out = n;
+    return a.len > 0;
+}

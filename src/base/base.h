@@ -74,6 +74,9 @@ static inline bool slice_starts(struct slice a, const char *prefix)
     return a.len >= n && memcmp(a.ptr, prefix, n) == 0;
 }
 
+/* All of it as decimal digits; false when it is something else or too large. */
+MUST_CHECK bool slice_to_u64(struct slice a, uint64_t *out);
+
 /* Bytewise order, shorter first: <0, 0, >0. */
 static inline int slice_cmp(struct slice a, struct slice b)
 {

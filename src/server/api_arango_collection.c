@@ -253,9 +253,36 @@ static void delete_collection(struct request *r)
     change(r, drop, false);
 }
 
+/* As part of a stream transaction: document by document. */
+static void truncate_inside(struct request *r)
+{
+    struct error err = { 0 };
+    struct txn *t;
+    const struct collection *c;
+    struct reply a;
+
+    if (!request_read_collection(r, r->params[0], &t, &c))
+        return;
+    enum errc rc = doc_remove_all(t, c, &err);
+    if (rc == OK)
+        rc = request_commit(r, t, &err);
+    if (rc != OK) {
+        request_end(r, t);
+        request_fail(r, &err);
+        return;
+    }
+    reply_begin(&a, r);
+    collection_put_basic(&a, c);
+    request_end(r, t);
+    reply_send(&a, 200);
+}
+
 static void put_truncate(struct request *r)
 {
-    change(r, truncate_rows, false);
+    if (r->stream_id)
+        truncate_inside(r);
+    else
+        change(r, truncate_rows, false);
 }
 
 static void put_properties_route(struct request *r)
@@ -316,7 +343,7 @@ const struct route api_arango_collection_routes[] = {
       put_properties_route, "Changes them." },
     { METHOD_PUT, "/_api/collection/{name}/rename", ROLE_USER, ON_POOL, MIB, put_rename,
       "Renames." },
-    { METHOD_PUT, "/_api/collection/{name}/truncate?waitForSync&compact", ROLE_USER, ON_POOL, MIB,
+    { METHOD_PUT, "/_api/collection/{name}/truncate?waitForSync&compact", ROLE_USER, ON_POOL_TRX, MIB,
       put_truncate, "Removes all documents." },
     { METHOD_PUT, "/_api/collection/{name}/load", ROLE_USER, ON_POOL, MIB, put_load,
       "Does nothing: collections are always loaded." },

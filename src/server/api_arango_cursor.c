@@ -22,6 +22,13 @@ static void wake_request(void *ctx)
     request_wake(ctx);
 }
 
+/* The query is done with the stream transaction, if the request named one. */
+static void leave(struct request *r, bool is_kept)
+{
+    r->is_kept = is_kept;
+    request_end(r, NULL);
+}
+
 static enum errc number_in(struct val object, const char *name, int64_t min, int64_t max,
                            int64_t def, int64_t *out, struct error *err)
 {
@@ -83,6 +90,10 @@ static enum errc open_query(struct request *r, struct val *body, struct query **
     struct val text = val_get(*body, slice_str("query"));
     if (val_type(text) != VAL_STRING)
         return fail_num(err, 1502, "the body needs the query as a string");
+    if (r->stream_id)
+        rc = request_begin(r, NULL, &q->txn, err);
+    if (rc != OK)
+        return rc;
     return query_new(out, &r->ctx->query, val_string(text), val_get(*body, slice_str("bindVars")),
                      q, err);
 }
@@ -94,6 +105,7 @@ static void finish_query(struct request *r, struct cursor_job *job)
     struct val body;
     uint64_t id;
 
+    leave(r, true);
     if (rows <= job->opt.batch_size) {
         body = query_answer(job->query, r->arena, 0, rows, &job->opt, 0, 0, false);
         request_ref(r);
@@ -121,6 +133,7 @@ static void step_query(struct request *r)
 
     if (query_run(job->query, &state, &err) != OK) {
         query_free(job->query);
+        leave(r, false);
         request_fail(r, &err);
     } else if (state == QUERY_WAIT) {
         request_park(r, step_query);
@@ -162,6 +175,7 @@ static void post_cursor(struct request *r)
         rc = read_cursor(r, body, job, q.db_id, &err);
     if (rc != OK) {
         query_free(job->query);
+        leave(r, false);
         request_fail(r, &err);
         return;
     }
@@ -224,6 +238,7 @@ static void post_explain(struct request *r)
     if (rc == OK)
         rc = query_explain(query, r->arena, &plan, &err);
     query_free(query);
+    leave(r, false);
     if (rc != OK) {
         request_fail(r, &err);
         return;
@@ -259,13 +274,15 @@ static void post_parse(struct request *r)
 }
 
 const struct route api_arango_cursor_routes[] = {
-    { METHOD_POST, "/_api/cursor", ROLE_USER, ON_POOL, BODY_MAX, post_cursor, "Runs a query." },
-    { METHOD_POST | METHOD_PUT, "/_api/cursor/{id}", ROLE_USER, ON_POOL, 0, post_next,
+    { METHOD_POST, "/_api/cursor", ROLE_USER, ON_POOL_TRX, BODY_MAX, post_cursor, "Runs a query." },
+    { METHOD_POST | METHOD_PUT, "/_api/cursor/{id}", ROLE_USER, ON_POOL_TRX, 0, post_next,
       "The next batch." },
-    { METHOD_POST, "/_api/cursor/{id}/{batch}", ROLE_USER, ON_POOL, 0, post_batch,
+    { METHOD_POST, "/_api/cursor/{id}/{batch}", ROLE_USER, ON_POOL_TRX, 0, post_batch,
       "A batch again." },
-    { METHOD_DELETE, "/_api/cursor/{id}", ROLE_USER, ON_POOL, 0, delete_cursor, "Ends a cursor." },
-    { METHOD_POST, "/_api/explain", ROLE_USER, ON_POOL, BODY_MAX, post_explain, "Shows the plan." },
-    { METHOD_POST, "/_api/query", ROLE_USER, ON_POOL, BODY_MAX, post_parse, "Parses only." },
+    { METHOD_DELETE, "/_api/cursor/{id}", ROLE_USER, ON_POOL_TRX, 0, delete_cursor,
+      "Ends a cursor." },
+    { METHOD_POST, "/_api/explain", ROLE_USER, ON_POOL_TRX, BODY_MAX, post_explain,
+      "Shows the plan." },
+    { METHOD_POST, "/_api/query", ROLE_USER, ON_POOL_TRX, BODY_MAX, post_parse, "Parses only." },
     { 0 },
 };

@@ -77,7 +77,7 @@ static void write_one(struct doc_call *d, struct slice key, struct val body)
         if (rc == OK)
             rc = doc_call_apply(d, key, body, &change, &err);
         if (rc == OK) {
-            rc = txn_commit(d->t, &err);
+            rc = request_commit(d->r, d->t, &err);
             is_conflict = rc == ERR_CONFLICT;
         }
         if (rc == OK) {
@@ -201,7 +201,7 @@ static void write_array(struct doc_call *d, struct val bodies)
         for (size_t i = 0; rc == OK && i < count; i++)
             rc = array_element(d, val_at(bodies, i), &a, &err);
         if (rc == OK) {
-            rc = txn_commit(d->t, &err);
+            rc = request_commit(d->r, d->t, &err);
             is_conflict = rc == ERR_CONFLICT;
         }
         if (rc == OK) {
@@ -354,20 +354,20 @@ const struct route api_arango_document_routes[] = {
     { METHOD_POST,
       "/_api/document/{collection}?" ALL
       "&returnNew&overwrite&overwriteMode&keepNull&mergeObjects&versionAttribute",
-      ROLE_USER, ON_POOL, BODY_MAX, post_document, "Inserts one document or an array." },
+      ROLE_USER, ON_POOL_TRX, BODY_MAX, post_document, "Inserts one document or an array." },
     { METHOD_PATCH, "/_api/document/{collection}?" CHANGES "&keepNull&mergeObjects", ROLE_USER,
-      ON_POOL, BODY_MAX, patch_many, "Updates an array." },
-    { METHOD_PUT, "/_api/document/{collection}?" CHANGES "&onlyget", ROLE_USER, ON_POOL, BODY_MAX,
+      ON_POOL_TRX, BODY_MAX, patch_many, "Updates an array." },
+    { METHOD_PUT, "/_api/document/{collection}?" CHANGES "&onlyget", ROLE_USER, ON_POOL_TRX, BODY_MAX,
       put_many, "Replaces an array; onlyget=true reads one." },
-    { METHOD_DELETE, "/_api/document/{collection}?" ALL "&ignoreRevs", ROLE_USER, ON_POOL, BODY_MAX,
+    { METHOD_DELETE, "/_api/document/{collection}?" ALL "&ignoreRevs", ROLE_USER, ON_POOL_TRX, BODY_MAX,
       delete_many, "Removes an array." },
-    { METHOD_GET | METHOD_HEAD, "/_api/document/{collection}/{key}", ROLE_USER, ON_POOL, 0, get_one,
+    { METHOD_GET | METHOD_HEAD, "/_api/document/{collection}/{key}", ROLE_USER, ON_POOL_TRX, 0, get_one,
       "Reads one." },
     { METHOD_PATCH, "/_api/document/{collection}/{key}?" CHANGES "&keepNull&mergeObjects",
-      ROLE_USER, ON_POOL, BODY_MAX, patch_one, "Updates one." },
-    { METHOD_PUT, "/_api/document/{collection}/{key}?" CHANGES, ROLE_USER, ON_POOL, BODY_MAX,
+      ROLE_USER, ON_POOL_TRX, BODY_MAX, patch_one, "Updates one." },
+    { METHOD_PUT, "/_api/document/{collection}/{key}?" CHANGES, ROLE_USER, ON_POOL_TRX, BODY_MAX,
       put_one, "Replaces one." },
-    { METHOD_DELETE, "/_api/document/{collection}/{key}?" ALL "&ignoreRevs", ROLE_USER, ON_POOL,
+    { METHOD_DELETE, "/_api/document/{collection}/{key}?" ALL "&ignoreRevs", ROLE_USER, ON_POOL_TRX,
       BODY_MAX, delete_one, "Removes one." },
     { 0 },
 };

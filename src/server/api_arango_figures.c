@@ -12,13 +12,13 @@ static bool begin(struct request *r, struct txn **t, const struct collection **c
 
 static void end(struct reply *a, struct txn *t)
 {
-    txn_end(t);
+    request_end(a->r, t);
     reply_send(a, 200);
 }
 
 static void end_failed(struct request *r, struct txn *t, const struct error *err)
 {
-    txn_end(t);
+    request_end(r, t);
     request_fail(r, err);
 }
 
@@ -232,13 +232,13 @@ static void get_checksum(struct request *r)
 }
 
 const struct route api_arango_figures_routes[] = {
-    { METHOD_GET, "/_api/collection/{name}/count", ROLE_USER, ON_POOL, 0, get_count,
+    { METHOD_GET, "/_api/collection/{name}/count", ROLE_USER, ON_POOL_TRX, 0, get_count,
       "Number of documents." },
-    { METHOD_GET, "/_api/collection/{name}/figures?details", ROLE_USER, ON_POOL, 0, get_figures,
+    { METHOD_GET, "/_api/collection/{name}/figures?details", ROLE_USER, ON_POOL_TRX, 0, get_figures,
       "Sizes." },
-    { METHOD_GET, "/_api/collection/{name}/revision", ROLE_USER, ON_POOL, 0, get_revision,
+    { METHOD_GET, "/_api/collection/{name}/revision", ROLE_USER, ON_POOL_TRX, 0, get_revision,
       "A number that changes when a document does." },
-    { METHOD_GET, "/_api/collection/{name}/checksum?withRevisions&withData", ROLE_USER, ON_POOL, 0,
+    { METHOD_GET, "/_api/collection/{name}/checksum?withRevisions&withData", ROLE_USER, ON_POOL_TRX, 0,
       get_checksum, "A checksum over keys, revisions, contents." },
     { METHOD_PUT, "/_api/collection/{name}/recalculateCount", ROLE_USER, ON_POOL, MIB,
       put_recalculate, "Compares the counter with the documents." },

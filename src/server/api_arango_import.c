@@ -12,7 +12,7 @@
 
 enum import_form { IMPORT_LINES, IMPORT_ARRAY, IMPORT_TABLE };
 
-enum { DETAILS_MAX = 1000, OFFENDER_BYTES = 200, REMOVE_BATCH = 1000 };
+enum { DETAILS_MAX = 1000, OFFENDER_BYTES = 200 };
 
 struct import_job {
     struct doc_call call;
@@ -329,29 +329,6 @@ static enum errc import_table(struct import_job *job, struct slice body, struct 
 
 /* ---- the transaction ---- */
 
-/* overwrite=true: in the same transaction, so that a failed import loses nothing. */
-static enum errc remove_all(struct doc_call *d, struct error *err)
-{
-    struct slice keys[REMOVE_BATCH];
-    struct doc_change change;
-    size_t count = REMOVE_BATCH;
-    enum errc rc = OK;
-
-    while (rc == OK && count == REMOVE_BATCH) {
-        struct doc_iter *it = NULL;
-        struct val doc;
-        rc = doc_iter_new(&it, d->t, d->c, err);
-        for (count = 0; rc == OK && count < REMOVE_BATCH && doc_iter_next(it, &doc); count++)
-            keys[count] = arena_copy(d->r->arena, val_string(val_get(doc, slice_str("_key"))));
-        if (rc == OK)
-            rc = doc_iter_check(it, err);
-        doc_iter_free(it);
-        for (size_t i = 0; rc == OK && i < count; i++)
-            rc = doc_remove(d->t, d->c, keys[i], &d->p.opt, d->r->arena, &change, err);
-    }
-    return rc;
-}
-
 static enum errc import_once(struct import_job *job, bool *is_conflict, struct error *err)
 {
     enum errc rc = OK;
@@ -359,8 +336,8 @@ static enum errc import_once(struct import_job *job, bool *is_conflict, struct e
     struct slice body = exchange_body(d->r->x);
 
     TRY(doc_call_begin(d, err));
-    if (job->overwrites)
-        TRY(remove_all(d, err));
+    if (job->overwrites) /* in the same transaction: a failed import loses nothing */
+        TRY(doc_remove_all(d->t, d->c, err));
     switch (job->form) {
     case IMPORT_LINES:
         TRY(import_lines(job, body, err));
@@ -372,7 +349,7 @@ static enum errc import_once(struct import_job *job, bool *is_conflict, struct e
         TRY(import_table(job, body, err));
         break;
     }
-    rc = txn_commit(d->t, err);
+    rc = request_commit(d->r, d->t, err);
     *is_conflict = rc == ERR_CONFLICT;
 out:
     doc_call_end(d);
@@ -427,6 +404,6 @@ const struct route api_arango_import_routes[] = {
     { METHOD_POST,
       "/_api/import?collection&type&onDuplicate&overwrite&complete&details&waitForSync"
       "&fromPrefix&toPrefix&overwriteCollectionPrefix&ignoreMissing",
-      ROLE_USER, ON_POOL, BODY_MAX, post_import, "Inserts many documents." },
+      ROLE_USER, ON_POOL_TRX, BODY_MAX, post_import, "Inserts many documents." },
     { 0 },
 };

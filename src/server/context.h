@@ -13,6 +13,7 @@
 #include "retrieve/rag.h"
 #include "server/auth.h"
 #include "server/cursor.h"
+#include "server/stream_txn.h"
 #include "store/store.h"
 #include <stdatomic.h>
 
@@ -24,6 +25,7 @@ struct server_ctx {
     struct pool *pool;
     struct auth *auth;
     struct cursors *cursors;
+    struct stream_txns *streams;
     struct rag_env rag;
     struct query_env query;
     struct batch_call infer, embed;

@@ -68,14 +68,14 @@ enum errc doc_call_begin(struct doc_call *d, struct error *err)
     struct txn_options opt = { .isolation = ISOLATION_SNAPSHOT,
                                .is_read_only = d->op == DOC_READ,
                                .must_sync = d->p.wait_for_sync };
-    enum errc rc = txn_begin(&d->t, d->r->ctx->store, &opt, err);
+    enum errc rc = request_begin(d->r, &opt, &d->t, err);
 
     return rc == OK ? request_collection(d->r, d->t, d->r->params[0], &d->c, err) : rc;
 }
 
 void doc_call_end(struct doc_call *d)
 {
-    txn_end(d->t);
+    request_end(d->r, d->t);
     d->t = NULL;
 }
 

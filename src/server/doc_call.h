@@ -32,9 +32,9 @@ struct doc_call {
 /* Query parameters and If-Match into p. */
 MUST_CHECK enum errc doc_call_read(struct doc_call *d, struct error *err);
 
-/* Begins a transaction and finds the collection of the path. */
+/* Begins (request_begin) and finds the collection of the path. */
 MUST_CHECK enum errc doc_call_begin(struct doc_call *d, struct error *err);
-/* Rolls back unless committed. */
+/* Rolls back unless there was a request_commit. */
 void doc_call_end(struct doc_call *d);
 
 /*

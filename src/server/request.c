@@ -108,19 +108,59 @@ enum errc request_database_id(struct request *r, uint64_t *out, struct error *er
     return rc;
 }
 
+enum errc request_owner(struct request *r, struct stream_owner *out, struct error *err)
+{
+    out->user = r->user;
+    return request_database_id(r, &out->db_id, err);
+}
+
+enum errc request_begin(struct request *r, const struct txn_options *opt, struct txn **out,
+                        struct error *err)
+{
+    struct stream_owner who;
+
+    *out = NULL;
+    if (!r->stream_id)
+        return txn_begin(out, r->ctx->store, opt, err);
+    enum errc rc = request_owner(r, &who, err);
+    if (rc == OK)
+        rc = stream_take(r->ctx->streams, &who, r->stream_id, &r->stream, err);
+    if (rc == OK)
+        *out = stream_inside(r->stream);
+    r->is_kept = false;
+    return rc;
+}
+
+enum errc request_commit(struct request *r, struct txn *t, struct error *err)
+{
+    if (!r->stream)
+        return txn_commit(t, err);
+    r->is_kept = true;
+    return OK;
+}
+
+void request_end(struct request *r, struct txn *t)
+{
+    if (!r->stream) {
+        txn_end(t);
+        return;
+    }
+    stream_give(r->ctx->streams, r->stream, r->is_kept);
+    r->stream = NULL;
+}
+
 bool request_read_collection(struct request *r, struct slice name, struct txn **t,
                              const struct collection **c)
 {
     struct error err = { 0 };
     struct txn_options opt = { .is_read_only = true };
 
-    *t = NULL;
-    enum errc rc = txn_begin(t, r->ctx->store, &opt, &err);
+    enum errc rc = request_begin(r, &opt, t, &err);
     if (rc == OK)
         rc = request_collection(r, *t, name, c, &err);
     if (rc == OK)
         return true;
-    txn_end(*t);
+    request_end(r, *t);
     request_fail(r, &err);
     return false;
 }

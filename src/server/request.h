@@ -22,8 +22,12 @@
 struct request;
 
 enum role { ROLE_NONE, ROLE_USER, ROLE_ADMIN };
-/* ON_HEADERS: on the loop before the body, which the handler takes as a stream. */
-enum runs_on { ON_LOOP, ON_POOL, ON_HEADERS };
+/*
+ * ON_POOL_TRX: on the pool, inside the stream transaction that x-arango-trx-id names, if any; other
+ * rows refuse the header. ON_HEADERS: on the loop before the body, which the handler takes as a
+ * stream.
+ */
+enum runs_on { ON_LOOP, ON_POOL, ON_POOL_TRX, ON_HEADERS };
 enum api_style { API_ARANGO, API_OPENAI }; /* shape of error bodies */
 
 typedef void (*request_fn)(struct request *r);
@@ -59,6 +63,10 @@ struct request {
     uint64_t started_us;
     bool is_whole; /* the body has arrived; loop thread only */
 
+    uint64_t stream_id;        /* of x-arango-trx-id; 0 = none */
+    struct stream_txn *stream; /* while the request uses it */
+    bool is_kept;              /* what it wrote there stays */
+
     request_fn step;  /* after a park */
     void *state;      /* the handler's */
     _Atomic int gate; /* running, running and woken, parked */
@@ -86,8 +94,21 @@ MUST_CHECK enum errc request_collection(struct request *r, struct txn *t, struct
                                         const struct collection **out, struct error *err);
 
 /*
- * Begins a read-only transaction and finds the collection. False: the request
- * has been answered with the error.
+ * The stream transaction that the request names, or a new one by the options.
+ * Ends with request_end; commit is for the writes of a new one, and does
+ * nothing but keep them in a stream transaction.
+ */
+MUST_CHECK enum errc request_begin(struct request *r, const struct txn_options *opt,
+                                   struct txn **out, struct error *err);
+MUST_CHECK enum errc request_commit(struct request *r, struct txn *t, struct error *err);
+/* Without a commit nothing is left of what was written. NULL is allowed. */
+void request_end(struct request *r, struct txn *t);
+/* The database and user of the request, as stream transactions know them. */
+MUST_CHECK enum errc request_owner(struct request *r, struct stream_owner *out, struct error *err);
+
+/*
+ * Begins (request_begin) for reading and finds the collection. False: the
+ * request has been answered with the error.
  */
 bool request_read_collection(struct request *r, struct slice name, struct txn **t,
                              const struct collection **c);

@@ -11,6 +11,7 @@ static const struct route *const tables[] = {
     api_arango_import_routes,
     api_arango_index_routes,
     api_arango_cursor_routes,
+    api_arango_transaction_routes,
     api_openai_routes,
     api_ask_routes,
     api_model_routes,

@@ -119,6 +119,23 @@ static enum errc check_params(const struct request *r, struct error *err)
     return OK;
 }
 
+/* x-arango-trx-id: taken by rows that work inside; what only reads the catalog is not bound by it. */
+static enum errc read_stream_id(struct request *r, struct error *err)
+{
+    struct slice text = exchange_header(r->x, "x-arango-trx-id");
+    bool is_inside = r->route->runs_on == ON_POOL_TRX;
+    bool reads = exchange_method(r->x) & (METHOD_GET | METHOD_HEAD);
+
+    if (!text.len || (reads && !is_inside))
+        return OK;
+    if (!slice_to_u64(text, &r->stream_id) || !r->stream_id)
+        return fail(err, ERR_INVALID, "x-arango-trx-id must be the id of a transaction, not '%.*s'",
+                    SLICE_ARG(text));
+    if (!is_inside)
+        return fail_num(err, 1653, "'%s' cannot be part of a transaction", r->route->path);
+    return OK;
+}
+
 static enum errc check_identity(struct request *r, struct error *err)
 {
     struct identity who;
@@ -150,6 +167,8 @@ static enum errc admit(struct request *r, struct error *err)
         rc = check_identity(r, err);
     if (rc == OK)
         rc = check_params(r, err);
+    if (rc == OK)
+        rc = read_stream_id(r, err);
     if (rc == OK && atomic_load(&ctx->is_draining) && r->route->role != ROLE_NONE)
         rc = fail(err, ERR_BUSY, "the server is shutting down");
     return rc;
@@ -219,6 +238,7 @@ static void run_chores(struct job *job)
     struct server *s = CONTAINER_OF(job, struct server, chores_job);
 
     cursors_expire(s->ctx.cursors, env_mono_ms(env_system()));
+    stream_expire(s->ctx.streams);
     if (s->certificate)
         certificate_check(s->certificate);
     atomic_store(&s->has_chores, false);
@@ -399,6 +419,7 @@ static enum errc open_parts(struct server *s, struct error *err)
     ctx->generator = models_generator(ctx->models);
     TRY(pool_new(&ctx->pool, "worker", workers, (unsigned)set->worker_queue, err));
     ctx->cursors = cursors_new((size_t)set->max_cursors, 0);
+    ctx->streams = stream_txns_new(ctx->store, set, env_system());
     ctx->rag =
         (struct rag_env){ .store = ctx->store, .generator = ctx->generator, .settings = set };
     rag_calls_init(&ctx->infer, &ctx->embed, ctx->generator);
@@ -521,6 +542,7 @@ void server_close(struct server *s)
     models_stop(s->ctx.models);
     pool_free(s->ctx.pool);
     cursors_free(s->ctx.cursors);
+    stream_txns_free(s->ctx.streams);
     models_free(s->ctx.models);
     if (s->tick)
         loop_timer_free(s->tick);

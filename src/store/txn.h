@@ -28,7 +28,7 @@ struct txn_options {
     enum isolation isolation;
     bool is_read_only;
     bool no_sync;       /* answer after the log write; durable within 100 ms */
-    bool must_sync;     /* durable when it is answered although sync_writes is off */
+    bool must_sync;     /* durable on return, whatever no_sync and the setting say */
     uint64_t max_bytes; /* of writes; 0 = 512 MiB; more is ERR_LIMIT */
     /* Borrowed until txn_end; NULL = all. Others are refused with errorNum 1652. */
     const struct txn_scope *scope;
