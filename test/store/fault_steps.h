@@ -5,7 +5,7 @@
 #ifndef TEST_STORE_FAULT_STEPS_H
 #define TEST_STORE_FAULT_STEPS_H
 
-#include "fixture.h"
+#include "fault_state.h"
 
 struct rig {
     struct fixture f;
@@ -327,6 +327,48 @@ static enum errc changes_a_collection(struct rig *r, struct error *err)
     return store_set_collection(r->f.store, id_of(r, "a"), true, val_null, err);
 }
 
+static enum errc renames_a_collection(struct rig *r, struct error *err)
+{
+    return store_rename_collection(r->f.store, r->f.db, id_of(r, "a"), slice_str("b"), err);
+}
+
+static enum errc creates_a_collection_to_hold(struct rig *r, struct error *err)
+{
+    return create(r, HELD_COLLECTION, COLLECTION_DOCUMENT, "null", err);
+}
+
+static enum errc prepare(struct rig *r, const char *name, const char *doc, struct error *err)
+{
+    enum errc rc = OK;
+    struct txn *t = NULL;
+    TRY(txn_begin(&t, r->f.store, NULL, err));
+    TRY(apply(r, t, &(struct edit){ 'i', HELD_COLLECTION, NULL, doc }, err));
+    rc = txn_prepare(t, slice_str(name), err);
+out:
+    txn_end(t);
+    return rc;
+}
+
+static enum errc prepares(struct rig *r, struct error *err)
+{
+    return prepare(r, "one", "{\"_key\":\"one\",\"n\":1}", err);
+}
+
+static enum errc prepares_another(struct rig *r, struct error *err)
+{
+    return prepare(r, "two", "{\"_key\":\"two\",\"n\":2}", err);
+}
+
+static enum errc commits_what_was_prepared(struct rig *r, struct error *err)
+{
+    return txn_resolve(r->f.store, slice_str("one"), true, NULL, err);
+}
+
+static enum errc drops_what_was_prepared(struct rig *r, struct error *err)
+{
+    return txn_resolve(r->f.store, slice_str("two"), false, NULL, err);
+}
+
 static enum errc drops_an_index(struct rig *r, struct error *err)
 {
     struct txn *t = begin(&r->f, ISOLATION_SNAPSHOT);
@@ -382,6 +424,13 @@ static const struct step life[] = {
     STEP(reads),
     PARTS(inserts_unsynced_and_closes),
     STEP(changes_a_collection),
+    STEP(renames_a_collection),
+    STEP(creates_a_collection_to_hold),
+    STEP(prepares),
+    STEP(prepares_another),
+    { "opens_with_prepared_transactions", open_store, .opens = true, .has_parts = true },
+    STEP(commits_what_was_prepared),
+    STEP(drops_what_was_prepared),
     PARTS(drops_an_index),
     PARTS(truncates),
     PARTS(drops_a_collection),

@@ -9,7 +9,6 @@
  * The steps build on each other. A new fault point needs nothing here unless no step passes it,
  * which is reported. Small allocations have no points: they abort (docs/STYLE.md).
  */
-#include "fault_state.h"
 #include "fault_steps.h"
 
 #include "base/fault.h"
