@@ -12,6 +12,8 @@
  * The struct outlives conn_close until libuv has let go of the handle and no
  * turn-end task points to it.
  */
+#include "base/fault.h"
+#include "base/log.h"
 #include "base/metrics.h"
 #include "net/conn_private.h"
 #include "net/tls.h"
@@ -148,7 +150,7 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 {
     struct conn *c = handle->data;
 
-    if (status < 0) {
+    if (status < 0 || fault_hit("conn.event")) {
         conn_close(c);
         return;
     }
@@ -196,7 +198,7 @@ static void read_peer(struct conn *c)
     socklen_t len = sizeof addr;
     char text[INET6_ADDRSTRLEN] = "?";
 
-    if (getpeername(c->fd, (struct sockaddr *)&addr, &len))
+    if (fault_hit("conn.peer") || getpeername(c->fd, (struct sockaddr *)&addr, &len))
         return;
     if (addr.ss_family == AF_INET) {
         const struct sockaddr_in *in = (const struct sockaddr_in *)&addr;
@@ -212,12 +214,31 @@ static void read_peer(struct conn *c)
     }
 }
 
+static uv_poll_t *watcher_new(struct http_server *s, int fd)
+{
+    uv_poll_t *poll = mem_zalloc(sizeof *poll);
+    int why = fault_hit("conn.poll") ? UV_ENOMEM
+                                     : uv_poll_init((uv_loop_t *)loop_uv(server_loop(s)), poll, fd);
+
+    if (!why)
+        return poll;
+    log_warn("net", "a connection is closed because it cannot be watched: %s", uv_strerror(why));
+    mem_free(poll);
+    return NULL;
+}
+
 struct conn *conn_new(struct http_server *s, int fd, const struct tls_config *tls)
 {
     struct conn *c = mem_zalloc(sizeof *c);
     struct protocol_events events;
     int one = 1;
 
+    c->poll = watcher_new(s, fd);
+    if (!c->poll) {
+        close(fd);
+        mem_free(c);
+        return NULL;
+    }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     c->fd = fd;
     c->server = s;
@@ -227,8 +248,6 @@ struct conn *conn_new(struct http_server *s, int fd, const struct tls_config *tl
     events = conn_events(c);
     c->protocol = http1_new(&events);
     read_peer(c);
-    c->poll = mem_zalloc(sizeof *c->poll);
-    uv_poll_init((uv_loop_t *)loop_uv(server_loop(s)), c->poll, fd);
     c->poll->data = c;
     c->request_ms = c->read_ms = c->write_ms = c->idle_ms = c->state_ms = conn_now_ms(c);
     watch(c);

@@ -12,7 +12,7 @@ struct conn;
 struct http_server;
 struct tls_config;
 
-/* Keeps fd. Without a configuration of TLS the connection is plain. */
+/* Keeps fd. Without a configuration of TLS the connection is plain. NULL: it cannot be watched. */
 struct conn *conn_new(struct http_server *s, int fd, const struct tls_config *tls);
 /* Something about its exchanges changed: look again at the end of the turn. */
 void conn_touch(struct conn *c);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What stands between the socket and the protocol: nothing, or TLS. */
+#include "base/fault.h"
 #include "base/log.h"
 #include "net/conn_private.h"
 #include "net/tls.h"
@@ -11,7 +12,8 @@
 
 static ssize_t plain_read(struct conn *c, void *bytes, size_t len)
 {
-    ssize_t n = recv(c->fd, bytes, len, 0);
+    bool fails = fault_errno("conn.read", ECONNRESET) || fault_errno("conn.read", EAGAIN);
+    ssize_t n = fails ? -1 : recv(c->fd, bytes, len, 0);
 
     if (n > 0)
         return n;
@@ -22,7 +24,8 @@ static ssize_t plain_read(struct conn *c, void *bytes, size_t len)
 
 static ssize_t plain_write(struct conn *c, const void *bytes, size_t len)
 {
-    ssize_t n = send(c->fd, bytes, len, MSG_NOSIGNAL);
+    bool fails = fault_errno("conn.write", EPIPE) || fault_errno("conn.write", EAGAIN);
+    ssize_t n = fails ? -1 : send(c->fd, bytes, len, MSG_NOSIGNAL);
 
     if (n >= 0)
         return n;

@@ -5,6 +5,7 @@
  * because 1.44 spins in it while the sender is preempted.
  */
 #include "net/loop.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include <errno.h>
 #include <pthread.h>
@@ -57,7 +58,8 @@ static void on_wake(uv_poll_t *handle, int status, int events)
     uint64_t count;
 
     (void)status, (void)events;
-    if (read(loop->wake_fd, &count, sizeof count) < 0 && errno != EAGAIN)
+    if ((fault_errno("loop.wake", EIO) || read(loop->wake_fd, &count, sizeof count) < 0) &&
+        errno != EAGAIN)
         log_error("net", "reading the wake-up event failed: %s", strerror(errno));
     pthread_mutex_lock(&loop->lock);
     struct loop_task *task = loop->first;
@@ -89,26 +91,37 @@ static void on_check(uv_check_t *handle)
     run_turn_end(handle->data);
 }
 
+/* Makes the wake-up event. 0, or why not. */
+static int open_wake(struct loop *loop)
+{
+    loop->wake_fd =
+        fault_errno("loop.eventfd", EMFILE) ? -1 : eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (loop->wake_fd < 0)
+        return uv_translate_sys_error(errno);
+    int why =
+        fault_hit("loop.poll") ? UV_ENOMEM : uv_poll_init(&loop->uv, &loop->wake, loop->wake_fd);
+    if (why)
+        close(loop->wake_fd);
+    return why;
+}
+
 enum errc loop_new(struct loop **out, struct error *err)
 {
     struct loop *loop = mem_zalloc(sizeof *loop);
-    int why = uv_loop_init(&loop->uv);
+    int why = fault_hit("loop.init") ? UV_EMFILE : uv_loop_init(&loop->uv);
 
+    if (!why) {
+        why = open_wake(loop);
+        if (why)
+            uv_loop_close(&loop->uv);
+    }
     if (why) {
         mem_free(loop);
         return fail(err, ERR_LIMIT, "cannot make an event loop: %s", uv_strerror(why));
     }
-    loop->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (loop->wake_fd < 0) {
-        why = errno;
-        uv_loop_close(&loop->uv);
-        mem_free(loop);
-        return fail(err, ERR_LIMIT, "cannot make an event descriptor: %s", strerror(why));
-    }
     pthread_mutex_init(&loop->lock, NULL);
     loop->last = &loop->first;
     loop->turn_last = &loop->turn_first;
-    uv_poll_init(&loop->uv, &loop->wake, loop->wake_fd);
     uv_prepare_init(&loop->uv, &loop->prepare);
     uv_check_init(&loop->uv, &loop->check);
     loop->wake.data = loop->prepare.data = loop->check.data = loop;
@@ -275,10 +288,13 @@ enum errc loop_on_signal(struct loop *loop, int signum, void (*fn)(void *ctx, in
 {
     if (loop->signal_count == SIGNALS_MAX)
         BUG("too many signals");
-    struct loop_signal *s = &loop->signals[loop->signal_count++];
+    struct loop_signal *s = &loop->signals[loop->signal_count];
     *s = (struct loop_signal){ .fn = fn, .ctx = ctx };
-    uv_signal_init(&loop->uv, &s->handle);
-    s->handle.data = s;
-    int why = uv_signal_start(&s->handle, on_signal, signum);
+    int why = fault_hit("loop.signal") ? UV_EMFILE : uv_signal_init(&loop->uv, &s->handle);
+    if (!why) {
+        loop->signal_count++; /* closed with the loop from here on */
+        s->handle.data = s;
+        why = uv_signal_start(&s->handle, on_signal, signum);
+    }
     return why ? fail(err, ERR_INTERNAL, "signal %d: %s", signum, uv_strerror(why)) : OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Listening and the list of connections. */
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "net/conn.h"
@@ -78,8 +79,10 @@ void *server_read_buffer(struct http_server *s, size_t *size)
 static void add(struct http_server *s, int fd)
 {
     struct conn *c = conn_new(s, fd, s->opt.tls);
-    struct conn_link *link = conn_link(c);
 
+    if (!c)
+        return;
+    struct conn_link *link = conn_link(c);
     link->next = s->first;
     link->prev = &s->first;
     if (s->first)
@@ -117,7 +120,9 @@ static void on_accept(uv_poll_t *handle, int status, int events)
             pause_accepting(s);
             return;
         }
-        int fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = fault_errno("server.accept", EMFILE) || fault_errno("server.accept", ECONNABORTED)
+                     ? -1
+                     : accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
             add(s, fd);
             continue;
@@ -153,10 +158,13 @@ static void on_sweep(void *arg)
 static int listen_on(const struct addrinfo *a, int *why)
 {
     int one = 1;
-    int fd = socket(a->ai_family, a->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd = fault_errno("server.socket", EMFILE)
+                 ? -1
+                 : socket(a->ai_family, a->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
     if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) &&
-        !bind(fd, a->ai_addr, a->ai_addrlen) && !listen(fd, BACKLOG))
+        !fault_errno("server.bind", EADDRINUSE) && !bind(fd, a->ai_addr, a->ai_addrlen) &&
+        !listen(fd, BACKLOG))
         return fd;
     *why = errno;
     if (fd >= 0)
@@ -164,16 +172,29 @@ static int listen_on(const struct addrinfo *a, int *why)
     return -1;
 }
 
+/* The number that the kernel chose. */
+static enum errc read_port(struct http_server *s, struct error *err)
+{
+    struct sockaddr_storage addr;
+    socklen_t len = sizeof addr;
+    char text[8];
+
+    if (fault_errno("server.name", ENOBUFS) || getsockname(s->fd, (struct sockaddr *)&addr, &len) ||
+        getnameinfo((struct sockaddr *)&addr, len, NULL, 0, text, sizeof text, NI_NUMERICSERV))
+        return fail(err, ERR_IO, "cannot tell the port of the listener: %s", strerror(errno));
+    s->port = (uint16_t)strtoul(text, NULL, 10);
+    return OK;
+}
+
 static enum errc open_listener(struct http_server *s, struct error *err)
 {
     struct addrinfo want = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE }, *found;
-    struct sockaddr_storage addr;
-    socklen_t len = sizeof addr;
-    char port[8], text[8];
+    char port[8];
     int why = 0;
 
     snprintf(port, sizeof port, "%u", s->opt.port);
-    int rc = getaddrinfo(s->opt.host, port, &want, &found);
+    int rc =
+        fault_hit("server.resolve") ? EAI_AGAIN : getaddrinfo(s->opt.host, port, &want, &found);
     if (rc)
         return fail(err, ERR_INVALID, "cannot listen on %s: %s", s->opt.host, gai_strerror(rc));
     s->fd = listen_on(found, &why);
@@ -181,10 +202,28 @@ static enum errc open_listener(struct http_server *s, struct error *err)
     if (s->fd < 0)
         return fail(err, why == EADDRINUSE ? ERR_BUSY : ERR_IO, "cannot listen on %s:%s: %s",
                     s->opt.host, port, strerror(why));
-    if (!getsockname(s->fd, (struct sockaddr *)&addr, &len) &&
-        !getnameinfo((struct sockaddr *)&addr, len, NULL, 0, text, sizeof text, NI_NUMERICSERV))
-        s->port = (uint16_t)strtoul(text, NULL, 10);
-    return OK;
+    enum errc code = read_port(s, err);
+    if (code == OK) {
+        s->listener = mem_zalloc(sizeof *s->listener);
+        rc = fault_hit("server.poll")
+                 ? UV_ENOMEM
+                 : uv_poll_init((uv_loop_t *)loop_uv(s->loop), s->listener, s->fd);
+        if (!rc)
+            return OK;
+        mem_free(s->listener);
+        code = fail(err, ERR_LIMIT, "cannot wait for connections: %s", uv_strerror(rc));
+    }
+    close(s->fd);
+    return code;
+}
+
+static void release(struct http_server *s)
+{
+    tls_config_free(s->opt.tls);
+    mem_free(s->read_buffer);
+    mem_free(s->host);
+    mem_free(s->server_name);
+    mem_free(s);
 }
 
 enum errc http_server_new(struct http_server **out, struct loop *loop,
@@ -202,15 +241,10 @@ enum errc http_server_new(struct http_server **out, struct loop *loop,
         s->opt.limits.pipeline = 1;
     enum errc rc = open_listener(s, err);
     if (rc != OK) {
-        tls_config_free(s->opt.tls);
-        mem_free(s->host);
-        mem_free(s->server_name);
-        mem_free(s);
+        release(s);
         return rc;
     }
     s->read_buffer = mem_alloc(READ_BUFFER);
-    s->listener = mem_zalloc(sizeof *s->listener);
-    uv_poll_init((uv_loop_t *)loop_uv(loop), s->listener, s->fd);
     s->listener->data = s;
     watch(s);
     s->sweep = loop_timer_new(loop, on_sweep, s);
@@ -275,9 +309,5 @@ void http_server_free(struct http_server *s)
         conn_close(s->first);
     loop_timer_free(s->sweep);
     loop_flush(s->loop); /* turn-end tasks of the connections */
-    tls_config_free(s->opt.tls);
-    mem_free(s->read_buffer);
-    mem_free(s->host);
-    mem_free(s->server_name);
-    mem_free(s);
+    release(s);
 }

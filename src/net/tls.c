@@ -5,6 +5,7 @@
  * tls_has_more tells of it. Buffers are given back while a session is idle.
  */
 #include "net/tls.h"
+#include "base/fault.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <openssl/err.h>
@@ -169,7 +170,8 @@ struct tls_validity tls_config_validity(const struct tls_config *c)
 /* Its own way of writing would raise SIGPIPE when the other side has left. */
 static int socket_write(BIO *bio, const char *bytes, size_t len, size_t *written)
 {
-    ssize_t n = send((int)(intptr_t)BIO_get_data(bio), bytes, len, MSG_NOSIGNAL);
+    bool fails = fault_errno("tls.write", EPIPE) || fault_errno("tls.write", EAGAIN);
+    ssize_t n = fails ? -1 : send((int)(intptr_t)BIO_get_data(bio), bytes, len, MSG_NOSIGNAL);
 
     BIO_clear_retry_flags(bio);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -180,7 +182,8 @@ static int socket_write(BIO *bio, const char *bytes, size_t len, size_t *written
 
 static int socket_read(BIO *bio, char *bytes, size_t len, size_t *got)
 {
-    ssize_t n = recv((int)(intptr_t)BIO_get_data(bio), bytes, len, 0);
+    bool fails = fault_errno("tls.read", ECONNRESET) || fault_errno("tls.read", EAGAIN);
+    ssize_t n = fails ? -1 : recv((int)(intptr_t)BIO_get_data(bio), bytes, len, 0);
 
     BIO_clear_retry_flags(bio);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/wire.h"
+#include "base/fault.h"
 #include "net/tls.h"
 #include <errno.h>
 #include <netdb.h>
@@ -61,12 +62,15 @@ static enum errc wait_for(struct wire *w, short events, uint64_t ms, short *got,
     int n;
 
     do
-        n = poll(&p, 1, ms > INT32_MAX ? INT32_MAX : (int)ms);
+        n = fault_errno("wire.poll", ENOMEM) ? -1
+                                             : poll(&p, 1, ms > INT32_MAX ? INT32_MAX : (int)ms);
     while (n < 0 && errno == EINTR);
     if (got)
         *got = p.revents;
     if (n > 0)
         return OK;
+    if (n < 0)
+        return fail(err, ERR_IO, "waiting for %s failed: %s", w->opt.url, strerror(errno));
     return fail(err, ERR_TIMEOUT, "%s did not answer within %llu ms", w->opt.url,
                 (unsigned long long)ms);
 }
@@ -78,10 +82,13 @@ static enum errc connect_to(struct wire *w, const struct addrinfo *a, struct err
     int why = 0, one = 1;
     socklen_t len = sizeof why;
 
-    w->fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    w->fd = fault_errno("wire.socket", EMFILE)
+                ? -1
+                : socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (w->fd < 0)
         return fail(err, ERR_IO, "cannot make a socket: %s", strerror(errno));
-    if (connect(w->fd, a->ai_addr, a->ai_addrlen) && errno != EINPROGRESS)
+    if (fault_errno("wire.connect", ENETUNREACH) ||
+        (connect(w->fd, a->ai_addr, a->ai_addrlen) && errno != EINPROGRESS))
         why = errno;
     else if (wait_for(w, POLLOUT, w->opt.connect_ms, NULL, err) != OK)
         why = ETIMEDOUT;
@@ -99,7 +106,8 @@ static enum errc connect_to(struct wire *w, const struct addrinfo *a, struct err
 static enum errc connect_any(struct wire *w, struct error *err)
 {
     struct addrinfo want = { .ai_socktype = SOCK_STREAM }, *found;
-    int rc = getaddrinfo(w->opt.host, w->opt.port, &want, &found);
+    int rc = fault_hit("wire.resolve") ? EAI_AGAIN
+                                       : getaddrinfo(w->opt.host, w->opt.port, &want, &found);
     enum errc code = ERR_IO;
 
     if (rc)
@@ -148,7 +156,11 @@ static ssize_t write_some(struct wire *w, struct slice bytes, bool has_more)
 {
     if (w->tls)
         return tls_write(w->tls, bytes.ptr, bytes.len);
-    ssize_t n = send(w->fd, bytes.ptr, bytes.len, MSG_NOSIGNAL | (has_more ? MSG_MORE : 0));
+    if (fault_hit("wire.write"))
+        shutdown(w->fd, SHUT_RDWR); /* a dead socket fails by itself, now and later */
+    ssize_t n = fault_errno("wire.write", EAGAIN)
+                    ? -1
+                    : send(w->fd, bytes.ptr, bytes.len, MSG_NOSIGNAL | (has_more ? MSG_MORE : 0));
     if (n >= 0)
         return n;
     return errno == EAGAIN || errno == EINTR ? IO_AGAIN : IO_GONE;
@@ -193,7 +205,8 @@ static ssize_t read_some(struct wire *w, void *bytes, size_t size)
 {
     if (w->tls)
         return tls_read(w->tls, bytes, size);
-    ssize_t n = recv(w->fd, bytes, size, 0);
+    bool fails = fault_errno("wire.read", ECONNRESET) || fault_errno("wire.read", EAGAIN);
+    ssize_t n = fails ? -1 : recv(w->fd, bytes, size, 0);
     if (n > 0)
         return n;
     if (n == 0)
