@@ -14,14 +14,6 @@
 #include <unistd.h>
 #include <uv.h>
 
-enum { SIGNALS_MAX = 4 };
-
-struct loop_signal {
-    uv_signal_t handle;
-    void (*fn)(void *ctx, int signum);
-    void *ctx;
-};
-
 struct loop {
     uv_loop_t uv;
     uv_poll_t wake;
@@ -31,8 +23,6 @@ struct loop {
     pthread_mutex_t lock;
     struct loop_task *first, **last; /* from other threads */
     struct loop_task *turn_first, **turn_last;
-    struct loop_signal signals[SIGNALS_MAX];
-    size_t signal_count;
     pthread_t thread;
     atomic_bool is_running, is_stopping;
 };
@@ -132,13 +122,6 @@ enum errc loop_new(struct loop **out, struct error *err)
     return OK;
 }
 
-static void close_walk(uv_handle_t *handle, void *ctx)
-{
-    (void)ctx;
-    if (!uv_is_closing(handle))
-        uv_close(handle, NULL);
-}
-
 void loop_free(struct loop *loop)
 {
     struct loop_task *late;
@@ -153,8 +136,7 @@ void loop_free(struct loop *loop)
     uv_close((uv_handle_t *)&loop->wake, NULL);
     uv_close((uv_handle_t *)&loop->prepare, NULL);
     uv_close((uv_handle_t *)&loop->check, NULL);
-    uv_walk(&loop->uv, close_walk, NULL); /* signals */
-    uv_run(&loop->uv, UV_RUN_DEFAULT);    /* close callbacks */
+    uv_run(&loop->uv, UV_RUN_DEFAULT); /* close callbacks */
     run_turn_end(loop);
     if (uv_loop_close(&loop->uv))
         log_warn("net", "the loop was freed with open handles");
@@ -230,7 +212,7 @@ void loop_at_turn_end(struct loop *loop, struct loop_task *task)
     loop->turn_last = &task->next;
 }
 
-/* ---- timers and signals ---- */
+/* ---- timers ---- */
 
 struct loop_timer *loop_timer_new(struct loop *loop, void (*fn)(void *ctx), void *ctx)
 {
@@ -274,27 +256,4 @@ void loop_timer_free(struct loop_timer *t)
 uint64_t loop_now_ms(const struct loop *loop)
 {
     return uv_now(&loop->uv);
-}
-
-static void on_signal(uv_signal_t *handle, int signum)
-{
-    struct loop_signal *s = handle->data;
-
-    s->fn(s->ctx, signum);
-}
-
-enum errc loop_on_signal(struct loop *loop, int signum, void (*fn)(void *ctx, int signum),
-                         void *ctx, struct error *err)
-{
-    if (loop->signal_count == SIGNALS_MAX)
-        BUG("too many signals");
-    struct loop_signal *s = &loop->signals[loop->signal_count];
-    *s = (struct loop_signal){ .fn = fn, .ctx = ctx };
-    int why = fault_hit("loop.signal") ? UV_EMFILE : uv_signal_init(&loop->uv, &s->handle);
-    if (!why) {
-        loop->signal_count++; /* closed with the loop from here on */
-        s->handle.data = s;
-        why = uv_signal_start(&s->handle, on_signal, signum);
-    }
-    return why ? fail(err, ERR_INTERNAL, "signal %d: %s", signum, uv_strerror(why)) : OK;
 }

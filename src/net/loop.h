@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * loop -- the event loop: sockets, timers, signals and calls from other
- * threads. Hides libuv.
+ * loop -- the event loop: sockets, timers and calls from other threads. Hides
+ * libuv.
  *
  * One thread runs a loop and owns everything that belongs to it. Only
  * loop_post and loop_stop may be called from elsewhere.
@@ -45,11 +45,6 @@ void loop_timer_start(struct loop_timer *t, uint64_t ms, uint64_t repeat_ms); /*
 void loop_timer_stop(struct loop_timer *t);
 void loop_timer_free(struct loop_timer *t);
 uint64_t loop_now_ms(const struct loop *loop); /* monotonic, cached per turn */
-
-/* Signals: loop thread only, until loop_free. */
-MUST_CHECK enum errc loop_on_signal(struct loop *loop, int signum,
-                                    void (*fn)(void *ctx, int signum), void *ctx,
-                                    struct error *err);
 
 /* ---- for the files of net ---- */
 

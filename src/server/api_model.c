@@ -4,25 +4,21 @@
  * are loaded again at the next start. The body is taken piece by piece: the
  * loop hands one over and pauses, a worker writes it and resumes.
  */
-#include "base/log.h"
+#include "server/model_dir.h"
 #include "server/reply.h"
 #include "server/router.h"
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-enum { NAME_MAX_BYTES = 64, PATH_BYTES = 1200 };
+enum { NAME_MAX_BYTES = 64 };
 
 struct upload {
     struct request *r;
     pthread_mutex_t lock; /* the loop writes what follows, a worker takes it */
     struct buf piece;
     bool is_last, is_gone;
-    int fd;
-    char name[NAME_MAX_BYTES + 1], part[PATH_BYTES], path[PATH_BYTES];
+    char name[NAME_MAX_BYTES + 1];
+    struct model_part part;
 };
 
 static bool on_piece(void *ctx, struct exchange *x, struct slice piece, bool is_last)
@@ -77,40 +73,13 @@ static enum errc check_name(struct request *r, struct error *err)
     return OK;
 }
 
-static enum errc os_error(struct error *err, const char *what, const char *path)
-{
-    return fail(err, errno == ENOSPC ? ERR_LIMIT : ERR_IO, "cannot %s %s: %s", what, path,
-                strerror(errno));
-}
-
-static enum errc open_part(struct upload *u, struct error *err)
-{
-    const char *dir = u->r->ctx->models_dir;
-
-    if (mkdir(dir, 0750) && errno != EEXIST)
-        return os_error(err, "make", dir);
-    snprintf(u->path, sizeof u->path, "%s/%s.gguf", dir, u->name);
-    snprintf(u->part, sizeof u->part, "%s/.%s.part", dir, u->name);
-    u->fd = open(u->part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
-    if (u->fd >= 0)
-        return OK;
-    if (errno == EEXIST)
-        return fail(err, ERR_BUSY, "another upload of %s is under way", u->name);
-    return os_error(err, "write", u->part);
-}
-
 static enum errc write_piece(struct upload *u, struct slice piece, struct error *err)
 {
-    enum errc rc = u->fd < 0 ? open_part(u, err) : OK;
+    enum errc rc = OK;
 
-    while (rc == OK && piece.len) {
-        ssize_t n = write(u->fd, piece.ptr, piece.len);
-        if (n < 0 && errno != EINTR)
-            rc = os_error(err, "write", u->part);
-        if (n > 0)
-            piece = slice_of(piece.ptr + n, piece.len - (size_t)n);
-    }
-    return rc;
+    if (!u->part.is_open && piece.len)
+        rc = model_part_open(&u->part, u->r->ctx->models_dir, u->name, err);
+    return rc == OK ? model_part_write(&u->part, piece, err) : rc;
 }
 
 static void finish(struct upload *u, enum errc rc, struct error *err)
@@ -118,10 +87,7 @@ static void finish(struct upload *u, enum errc rc, struct error *err)
     struct request *r = u->r;
     struct reply a;
 
-    if (u->fd >= 0) {
-        close(u->fd);
-        unlink(u->part);
-    }
+    model_part_close(&u->part);
     request_ref(r); /* on_gone may look at u until the reply is made */
     if (rc != OK) {
         request_fail(r, err);
@@ -142,18 +108,17 @@ static enum errc install(struct upload *u, struct error *err)
 {
     enum errc rc = OK;
 
-    if (u->fd < 0)
+    if (!u->part.is_open)
         return fail(err, ERR_INVALID, "the body is empty: send the bytes of a GGUF file");
-    if (fsync(u->fd))
-        return os_error(err, "sync", u->part);
-    if (link(u->part, u->path))
-        return errno == EEXIST ? fail(err, ERR_EXISTS, "%s exists already", u->path)
-                               : os_error(err, "name", u->path);
-    rc = models_load(u->r->ctx->models, u->name, u->path, err);
-    if (rc != OK)
-        unlink(u->path);
+    TRY(model_part_sync(&u->part, err));
+    rc = models_load(u->r->ctx->models, u->name, u->part.part, err);
     if (rc == ERR_CORRUPT || rc == ERR_IO)
         err->http = 400; /* the file is the client's */
+    TRY(rc);
+    rc = model_part_keep(&u->part, err);
+    if (rc != OK)
+        wrap(err, "%s is loaded until the next start, but cannot be kept", u->name);
+out:
     return rc;
 }
 
@@ -193,7 +158,6 @@ static void put_model(struct request *r)
         return;
     }
     u->r = r;
-    u->fd = -1;
     pthread_mutex_init(&u->lock, NULL);
     snprintf(u->name, sizeof u->name, "%.*s", SLICE_ARG(r->params[0]));
     r->state = u;

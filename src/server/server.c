@@ -4,8 +4,8 @@
  * host rule, route, credentials) -> body -> handler (worker). Stop: refuse new
  * requests, wait for the running ones, then server_close in its order.
  *
- * SIGTERM and SIGINT are blocked but while the loop runs. Earlier they stay
- * pending, which ends the start at its next step; later they change nothing.
+ * Signals only set a flag, from the first line to the exit: the start looks at it
+ * between its steps, the loop at every tick, and the stop no more.
  */
 #include "server/server.h"
 #include "base/env.h"
@@ -15,9 +15,8 @@
 #include "net/tls.h"
 #include "server/certificate.h"
 #include "server/context.h"
+#include "server/model_dir.h"
 #include "server/router.h"
-#include <dirent.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,9 +34,11 @@ struct server {
     struct loop_timer *tick;
     struct job chores_job;
     atomic_bool has_chores;
-    atomic_bool is_closing; /* long work ends early */
+    atomic_bool is_serving, is_closing;
     uint64_t last_chores_ms, drain_until_ms;
 };
+
+static atomic_bool stop_was_asked, reload_was_asked; /* signals belong to the process */
 
 static struct metric requests_refused =
     METRIC_COUNTER("themis_requests_refused_total", "Requests refused before a handler.");
@@ -263,11 +264,23 @@ static void begin_drain(struct server *s)
     http_server_drain(s->http);
 }
 
+static void read_certificate_again(struct server *s)
+{
+    if (s->certificate)
+        certificate_reload(s->certificate);
+    else
+        log_info("server", "SIGHUP: there is no certificate to read again");
+}
+
 static void on_tick(void *arg)
 {
     struct server *s = arg;
     uint64_t now_ms = loop_now_ms(s->loop);
 
+    if (atomic_exchange(&reload_was_asked, false))
+        read_certificate_again(s);
+    if (atomic_load(&stop_was_asked))
+        begin_drain(s);
     if (atomic_load(&s->ctx.is_draining)) {
         size_t active = http_server_active(s->http);
         if (active && now_ms < s->drain_until_ms)
@@ -282,54 +295,29 @@ static void on_tick(void *arg)
     }
 }
 
-static void on_signal(void *arg, int signum)
+static void on_signal(int signum)
 {
-    (void)signum;
-    begin_drain(arg);
+    atomic_store(signum == SIGHUP ? &reload_was_asked : &stop_was_asked, true);
 }
 
-static void set_of_signals(sigset_t *set)
+/* Handled rather than blocked: libraries start threads of their own before main. */
+static void catch_signals(void)
 {
-    sigemptyset(set);
-    sigaddset(set, SIGTERM);
-    sigaddset(set, SIGINT);
-    sigaddset(set, SIGHUP);
+    struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
 }
 
-/* Of the calling thread and of those that it starts. */
-static void block_signals(bool is_on)
-{
-    sigset_t set;
-
-    set_of_signals(&set);
-    pthread_sigmask(is_on ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
-}
-
-static bool signal_is_pending(void)
-{
-    sigset_t set;
-
-    sigpending(&set);
-    return sigismember(&set, SIGTERM) || sigismember(&set, SIGINT);
-}
-
-/* Asked by what takes long on other threads, and during the start. */
+/* Asked by what takes long: during the start, and on workers when the drain is over. */
 static bool should_stop(void *arg)
 {
     struct server *s = arg;
 
-    return atomic_load(&s->is_closing) || signal_is_pending();
-}
-
-static void on_hangup(void *arg, int signum)
-{
-    struct server *s = arg;
-
-    (void)signum;
-    if (s->certificate)
-        certificate_reload(s->certificate);
-    else
-        log_info("server", "SIGHUP: there is no certificate to read again");
+    return atomic_load(&s->is_closing) ||
+           (atomic_load(&stop_was_asked) && !atomic_load(&s->is_serving));
 }
 
 /* ---- start ---- */
@@ -346,44 +334,15 @@ static bool on_load_progress(void *arg, const char *name, double done)
     return !should_stop(arg);
 }
 
-static int is_gguf(const struct dirent *d)
+/* A model that was added to the node before. A bad one never stops a start. */
+static enum errc load_added(void *arg, const char *name, const char *path, struct error *err)
 {
-    size_t n = strlen(d->d_name);
-
-    return n > 5 && d->d_name[0] != '.' && !strcmp(d->d_name + n - 5, ".gguf");
-}
-
-static enum errc load_added_model(struct server *s, const char *file, struct error *err)
-{
-    struct server_ctx *ctx = &s->ctx;
+    struct server *s = arg;
     struct error why = { 0 };
-    char path[sizeof ctx->models_dir + 256], name[256];
-    enum errc rc = check_stop(s, err);
 
-    if (rc != OK)
-        return rc;
-    snprintf(path, sizeof path, "%s/%s", ctx->models_dir, file);
-    snprintf(name, sizeof name, "%.*s", (int)strlen(file) - 5, file);
-    if (models_load(ctx->models, name, path, &why) != OK && !should_stop(s))
+    if (models_load(s->ctx.models, name, path, &why) != OK && !should_stop(s))
         log_warn("server", "%s; the node starts without it", why.text);
-    return OK;
-}
-
-/* Models that were added to the node before. A bad one never stops a start. */
-static enum errc load_added_models(struct server *s, struct error *err)
-{
-    struct dirent **names;
-    int n = scandir(s->ctx.models_dir, &names, is_gguf, alphasort);
-    enum errc rc = OK;
-
-    for (int i = 0; i < n; i++) {
-        if (rc == OK)
-            rc = load_added_model(s, names[i]->d_name, err);
-        free(names[i]);
-    }
-    if (n >= 0)
-        free(names);
-    return rc;
+    return check_stop(s, err);
 }
 
 static enum errc open_parts(struct server *s, struct error *err)
@@ -414,8 +373,8 @@ static enum errc open_parts(struct server *s, struct error *err)
         snprintf(ctx->models_dir, sizeof ctx->models_dir, "%s", set->models_dir);
     else
         snprintf(ctx->models_dir, sizeof ctx->models_dir, "%s/models", s->opt.data);
-    TRY(load_added_models(s, err));
     TRY(check_stop(s, err));
+    TRY(model_dir_walk(ctx->models_dir, load_added, s, err));
     ctx->generator = models_generator(ctx->models);
     TRY(pool_new(&ctx->pool, "worker", workers, (unsigned)set->worker_queue, err));
     ctx->cursors = cursors_new((size_t)set->max_cursors, 0);
@@ -485,7 +444,7 @@ enum errc server_open(struct server **out, const struct server_options *opt, str
     snprintf(s->ctx.server_id, sizeof s->ctx.server_id, "%llu",
              (unsigned long long)(env_random_u64(env_system()) >> 12));
     signal(SIGPIPE, SIG_IGN);
-    block_signals(true);
+    catch_signals();
     TRY(certificate_open(&s->certificate, &tls, &s->opt.settings, err));
     TRY(open_parts(s, err));
     TRY(check_exposure(s, err));
@@ -497,9 +456,6 @@ enum errc server_open(struct server **out, const struct server_options *opt, str
     if (s->certificate)
         certificate_on_change(s->certificate, s->loop, use_certificate, s);
     s->ctx.port = http_server_port(s->http);
-    TRY(loop_on_signal(s->loop, SIGTERM, on_signal, s, err));
-    TRY(loop_on_signal(s->loop, SIGINT, on_signal, s, err));
-    TRY(loop_on_signal(s->loop, SIGHUP, on_hangup, s, err));
     s->tick = loop_timer_new(s->loop, on_tick, s);
     loop_timer_start(s->tick, TICK_MS, TICK_MS);
     *out = s;
@@ -522,9 +478,8 @@ uint16_t server_port(const struct server *s)
 
 void server_run(struct server *s)
 {
-    block_signals(false);
+    atomic_store(&s->is_serving, true);
     loop_run(s->loop);
-    block_signals(true);
 }
 
 /*

@@ -33,7 +33,7 @@ struct server;
 
 /*
  * Opens everything and listens. Progress goes to standard error. ERR_GONE: SIGTERM or SIGINT came
- * meanwhile, and everything is closed again. From here on both signals are blocked but in server_run.
+ * meanwhile, and everything is closed again. From here on both signals only ask for the stop.
  */
 MUST_CHECK enum errc server_open(struct server **out, const struct server_options *opt,
                                  struct error *err);

@@ -195,8 +195,10 @@ def index_build(work):
 
 
 def loading_model(work):
-    work.post("/v1/models/new", None, data=model_file("*MiniLM*.gguf").read_bytes(), method="PUT")
-    work.until(lambda: (work.server.data / "models/new.gguf").exists())
+    data = model_file("*MiniLM*.gguf").read_bytes()
+    part = work.server.data / "models/.new.part"
+    work.post("/v1/models/new", None, data=data, method="PUT")
+    work.until(lambda: part.exists() and part.stat().st_size == len(data))
 
 
 STAGES = [nothing, idle_connections, half_requests, streams, answers, queries_that_wait,
@@ -224,12 +226,12 @@ def test_stop(start, stage, settings, signals):
 
 # ---- while it starts ----
 
-def wait_blocked(server):
-    """Until themisd takes care of signals."""
+def wait_handled(server):
+    """Until themisd takes care of the signal."""
     end = time.monotonic() + WAIT_S
     while True:
         status = open(f"/proc/{server.process.pid}/status").read()
-        if int(re.search(r"SigBlk:\s*(\w+)", status).group(1), 16) & 1 << signal.SIGTERM - 1:
+        if int(re.search(r"SigCgt:\s*(\w+)", status).group(1), 16) & 1 << signal.SIGTERM - 1:
             return
         assert time.monotonic() < end
         time.sleep(0.001)
@@ -239,7 +241,7 @@ def wait_blocked(server):
 @pytest.mark.parametrize("delay_s", [0, 0.05, 0.3])
 def test_stop_while_it_starts(start, models, delay_s):
     server = start(models or real_models(), is_ready=False)
-    wait_blocked(server)
+    wait_handled(server)
     time.sleep(delay_s)
     server.process.terminate()
     server.wait_stopped()

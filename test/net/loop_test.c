@@ -2,7 +2,6 @@
 #include "../check.h"
 #include "net/loop.h"
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -11,7 +10,7 @@ enum { THREADS = 4, POSTS = 20000 };
 struct counter {
     struct loop *loop;
     struct loop_timer *timer;
-    int ticks, ends, signals;
+    int ticks, ends;
     atomic_int posted;
     struct loop_task task, end_task;
 };
@@ -140,28 +139,6 @@ static void what_is_posted_after_the_end_still_runs_when_freed(void **state)
     loop_free(NULL);
 }
 
-static void on_signal(void *ctx, int signum)
-{
-    struct counter *c = ctx;
-
-    assert_int_equal(signum, SIGUSR1);
-    c->signals++;
-    loop_stop(c->loop);
-}
-
-static void signals_arrive_on_the_loop(void **state)
-{
-    struct counter c = { .loop = new_loop() };
-    struct error err = { 0 };
-
-    (void)state;
-    assert_int_equal(loop_on_signal(c.loop, SIGUSR1, on_signal, &c, &err), OK);
-    kill(getpid(), SIGUSR1);
-    loop_run(c.loop);
-    assert_int_equal(c.signals, 1);
-    loop_free(c.loop);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,7 +146,6 @@ int main(void)
         cmocka_unit_test(posts_from_threads_all_arrive),
         cmocka_unit_test(work_for_the_end_of_a_turn_is_done_in_it),
         cmocka_unit_test(what_is_posted_after_the_end_still_runs_when_freed),
-        cmocka_unit_test(signals_arrive_on_the_loop),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
