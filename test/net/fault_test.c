@@ -258,11 +258,6 @@ static void each_fault_of_a_talk_over_tls_ends_that_talk_alone(void **state)
 
 /* ---- starting ---- */
 
-static void on_signal(void *ctx, int signum)
-{
-    (void)ctx, (void)signum;
-}
-
 static void ignore_request(void *ctx, struct exchange *x)
 {
     (void)ctx, (void)x;
@@ -280,7 +275,6 @@ static enum errc start_and_stop(struct error *err)
     enum errc rc = OK;
 
     TRY(loop_new(&loop, err));
-    TRY(loop_on_signal(loop, SIGUSR1, on_signal, NULL, err));
     TRY(http_server_new(&server, loop, &opt, err));
     assert_true(http_server_port(server) != 0);
 out:
@@ -295,10 +289,9 @@ static enum errc code_of(const char *point)
         const char *point;
         enum errc code;
     } rows[] = {
-        { "loop.init", ERR_LIMIT },        { "loop.eventfd", ERR_LIMIT },
-        { "loop.poll", ERR_LIMIT },        { "loop.signal", ERR_INTERNAL },
-        { "server.poll", ERR_LIMIT },      { "server.bind", ERR_BUSY },
-        { "server.resolve", ERR_INVALID },
+        { "loop.init", ERR_LIMIT },  { "loop.eventfd", ERR_LIMIT },
+        { "loop.poll", ERR_LIMIT },  { "server.poll", ERR_LIMIT },
+        { "server.bind", ERR_BUSY }, { "server.resolve", ERR_INVALID },
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
