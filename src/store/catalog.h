@@ -41,6 +41,7 @@ struct index_def {
     bool is_ready;             /* false while it is being built */
     enum vector_metric metric; /* INDEX_VECTOR */
     uint32_t dimension;
+    uint32_t links, probes;        /* of a graph's row; how thorough a search is, at least */
     struct slice collator_version; /* of the sort keys in it */
     struct val def;                /* the definition, for answers */
 };

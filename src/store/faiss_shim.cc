@@ -7,8 +7,6 @@
 #include <faiss/Index.h>
 #include <faiss/IndexFlat.h>
 #include <faiss/IndexHNSW.h>
-#include <faiss/clone_index.h>
-#include <faiss/impl/IDSelector.h>
 #include <faiss/impl/io.h>
 #include <faiss/index_io.h>
 #include <faiss/utils/utils.h>
@@ -63,21 +61,6 @@ struct hnsw *take(std::unique_ptr<faiss::IndexHNSW> index)
     h->index = std::move(index);
     return h.release();
 }
-
-class Allowed : public faiss::IDSelector
-{
-  public:
-    explicit Allowed(const struct hnsw_query *q) : query(q)
-    {
-    }
-    bool is_member(int64_t id) const override
-    {
-        return query->allows(query->ctx, id);
-    }
-
-  private:
-    const struct hnsw_query *query;
-};
 
 // Answers 0 after a failure, which FAISS turns into an exception; rc keeps the reason.
 class Writer : public faiss::IOWriter
@@ -154,16 +137,21 @@ void hnsw_free(struct hnsw *h)
     delete h;
 }
 
+// Part by part: clone_index of 1.7.3 makes an index that cannot be saved.
 enum errc hnsw_copy(struct hnsw **out, const struct hnsw *h, struct error *err)
 {
     *out = nullptr;
     return guarded(err, [&] {
-        std::unique_ptr<faiss::Index> copy(faiss::clone_index(h->index.get()));
-        std::unique_ptr<faiss::IndexHNSW> graph(dynamic_cast<faiss::IndexHNSW *>(copy.get()));
-        if (!graph)
+        const faiss::IndexHNSW &from = *h->index;
+        auto index = std::make_unique<faiss::IndexHNSWFlat>(from.d, 4, from.metric_type);
+        auto *rows = dynamic_cast<faiss::IndexFlat *>(index->storage);
+        if (!rows)
             throw std::bad_cast();
-        (void)copy.release();
-        *out = take(std::move(graph));
+        index->hnsw = from.hnsw;
+        rows->codes = h->rows->codes;
+        rows->ntotal = h->rows->ntotal;
+        index->ntotal = from.ntotal;
+        *out = take(std::move(index));
         return OK;
     });
 }
@@ -181,11 +169,8 @@ enum errc hnsw_search(const struct hnsw *h, const struct hnsw_query *query, int6
 {
     *count = 0;
     return guarded(err, [&] {
-        Allowed allowed(query);
         faiss::SearchParametersHNSW how;
         how.efSearch = (int)(query->effort < EFFORT_MAX ? query->effort : EFFORT_MAX);
-        if (query->allows)
-            how.sel = &allowed;
         h->index->search(1, query->vector, (int64_t)query->k, distances, rows, &how);
         while (*count < query->k && rows[*count] >= 0)
             ++*count;

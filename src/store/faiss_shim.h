@@ -40,9 +40,6 @@ struct hnsw_query {
     const float *vector;
     size_t k;
     size_t effort; /* candidates kept while searching, at least k; more finds more */
-    /* May be NULL: all rows. False: the row is passed through but not answered. */
-    bool (*allows)(const void *ctx, int64_t row);
-    const void *ctx;
 };
 
 /*

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "store/catalog_private.h"
 
-enum { DIMENSION_MAX = 16384 };
+enum { DIMENSION_MAX = 16384, LINKS_DEFAULT = 32, LINKS_MIN = 4, LINKS_MAX = 128 };
 
 /* What may be asked for; supported types have a kind. */
 static const struct index_type {
@@ -144,6 +146,58 @@ static enum errc parse_fields(struct index_def *out, struct val def, struct aren
     return OK;
 }
 
+/* A whole number of params, or the default. */
+static enum errc parse_count(uint32_t *out, struct val params, const char *name, uint32_t otherwise,
+                             struct error *err)
+{
+    struct val v = get(params, name);
+    *out = otherwise;
+    if (val_is_null(v))
+        return OK;
+    if (!val_is_int(v) || val_int(v) < 1 || val_int(v) > INT32_MAX)
+        return fail(err, ERR_INVALID,
+                    "params.%s of a vector index must be a whole number from 1 on", name);
+    *out = (uint32_t)val_int(v);
+    return OK;
+}
+
+/*
+ * "HNSW<links>" or "HNSW<links>,Flat" sets the links of a row. What ArangoDB takes, "IVF...", is
+ * kept and shown, but the segments are graphs all the same: they need no training.
+ */
+static enum errc parse_factory(struct index_def *out, struct val params, struct error *err)
+{
+    struct val v = get(params, "factory");
+    struct slice text = val_string(v);
+    char copy[32], *end = copy;
+    unsigned long links = 0;
+    out->links = LINKS_DEFAULT;
+    if (val_is_null(v) || slice_starts(text, "IVF"))
+        return OK;
+    if (text.len < sizeof copy && slice_starts(text, "HNSW")) {
+        snprintf(copy, sizeof copy, "%.*s", SLICE_ARG(text));
+        links = strtoul(copy + 4, &end, 10);
+    }
+    if (links < LINKS_MIN || links > LINKS_MAX || (*end && strcmp(end, ",Flat") != 0))
+        return fail(err, ERR_INVALID,
+                    "params.factory of a vector index must be HNSW%d to HNSW%d, or IVF... as in "
+                    "ArangoDB",
+                    LINKS_MIN, LINKS_MAX);
+    out->links = (uint32_t)links;
+    return OK;
+}
+
+static enum errc parse_tuning(struct index_def *out, struct val params, struct error *err)
+{
+    uint32_t unused;
+    enum errc rc = parse_count(&unused, params, "nLists", 1, err);
+    if (rc == OK)
+        rc = parse_count(&unused, params, "trainingIterations", 1, err);
+    if (rc == OK)
+        rc = parse_count(&out->probes, params, "defaultNProbe", 1, err);
+    return rc == OK ? parse_factory(out, params, err) : rc;
+}
+
 static enum errc parse_vector(struct index_def *out, struct val def, struct error *err)
 {
     struct val params = get(def, "params"), dimension = get(params, "dimension");
@@ -166,7 +220,7 @@ static enum errc parse_vector(struct index_def *out, struct val def, struct erro
         return fail(err, ERR_INVALID, "params.dimension of a vector index must be 1 to %d",
                     DIMENSION_MAX);
     out->dimension = (uint32_t)val_int(dimension);
-    return OK;
+    return parse_tuning(out, params, err);
 }
 
 enum errc index_def_parse(struct index_def *out, struct val def, struct arena *arena,
@@ -273,7 +327,8 @@ enum errc index_def_builtin(struct index_def *out, enum index_kind kind, struct 
 bool index_def_equal(const struct index_def *a, const struct index_def *b)
 {
     if (a->kind != b->kind || a->is_unique != b->is_unique || a->is_sparse != b->is_sparse ||
-        a->field_count != b->field_count || a->metric != b->metric || a->dimension != b->dimension)
+        a->field_count != b->field_count || a->metric != b->metric ||
+        a->dimension != b->dimension || a->links != b->links)
         return false;
     for (size_t i = 0; i < a->field_count; i++)
         if (!slice_eq(a->fields[i].text, b->fields[i].text))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of a store: rocks/ (RocksDB) and acknowledged (the mark of durable
- * commits). Opening checks in this order: lock, format version, mark against
+ * Files of a store: rocks/ (RocksDB), acknowledged (the mark of durable
+ * commits) and vectors/ (segments of vector indexes). Opening checks in this order: lock, format version, mark against
  * the last commit of the log; then loads ids, garbage list and catalog.
  */
 #include "store/store.h"
@@ -12,6 +12,7 @@
 #include "base/key.h"
 #include "base/log.h"
 #include "store/store_private.h"
+#include "store/vectors.h"
 
 enum { CACHE_MB_DEFAULT = 256, MEMTABLES_MB_DEFAULT = 256, WINDOW_MB_DEFAULT = 256 };
 enum { PREPARED_WAIT_MS_DEFAULT = 10000 };
@@ -181,7 +182,9 @@ static enum errc open_parts(struct store *s, const struct store_options *opt, st
     TRY(load_catalog(s, arena, &catalog, err));
     TRY(open_collator(s, catalog, opt->locale, err));
     TRY(open_committer(s, catalog, last_seq, err));
+    s->vectors = vectors_new(s);
     TRY(store_repair_indexes(s, err));
+    rc = vectors_start(s->vectors, err);
 out:
     catalog_unref(catalog);
     return rc;
@@ -215,7 +218,9 @@ void store_close(struct store *s)
 {
     if (!s)
         return;
+    vectors_stop(s->vectors);
     committer_free(s->committer);
+    vectors_free(s->vectors);
     prepared_table_free(s->prepared);
     garbage_close(s->garbage);
     disk_free(s->disk);

@@ -33,6 +33,7 @@ struct store {
     struct garbage *garbage;
     struct prepared_table *prepared;
     struct committer *committer;
+    struct vectors *vectors;
     pthread_mutex_t ddl;   /* one catalog change at a time */
     pthread_mutex_t build; /* one index build at a time; taken before ddl */
     pthread_mutex_t increment_lock;

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * An exact scan of all rows of the index in the transaction's view, with a heap
- * of the k nearest. Rows are little-endian float32, as in memory.
- */
+/* Rows of vector indexes: little-endian float32, as in memory. */
+#include "store/vector.h"
+
 #include <math.h>
 
+#include "base/hash.h"
 #include "base/key.h"
 #include "store/faiss_shim.h"
 #include "store/index_private.h"
+#include "store/vector_search.h"
 
-enum { SEARCH_K_MAX = 100000 };
+enum { SEARCH_K_MAX = 100000, ROW_KEY_HEAD_BYTES = 10, ID_HEAD_BYTES = 2 };
+enum { EFFORT_DEFAULT = 64, EFFORT_PER_PROBE = 8 };
+
+/* So that no sum of squares overflows. */
+static const float element_max = 1e16f;
 
 /* ---- rows ---- */
 
@@ -39,151 +44,40 @@ enum errc vector_row(const struct index_def *index, struct val v, struct arena *
     if (val_floats(v, out, n) != (long)n)
         return fail(err, ERR_INVALID, "vector index '%.*s': '%.*s' must hold only numbers",
                     SLICE_ARG(index->name), SLICE_ARG(index->fields[0].text));
+    for (size_t i = 0; i < n; i++)
+        if (!(fabsf(out[i]) <= element_max))
+            return fail(err, ERR_INVALID, "vector index '%.*s': '%.*s' holds a number beyond 1e16",
+                        SLICE_ARG(index->name), SLICE_ARG(index->fields[0].text));
     if (index->metric == VECTOR_COSINE)
         normalise(out, n);
     *row = slice_of(out, n * sizeof *out);
     return OK;
 }
 
+bool vector_key_is_row(struct slice key)
+{
+    return key.len > ROW_KEY_HEAD_BYTES && key.len <= ROW_KEY_HEAD_BYTES + LIMIT_KEY_BYTES &&
+           key_read_u16(key.ptr + sizeof(uint64_t)) < SLOT_COUNT;
+}
+
+struct slice vector_id_key(struct slice id)
+{
+    return slice_of(id.ptr + ID_HEAD_BYTES, id.len - ID_HEAD_BYTES);
+}
+
+void vector_scan_end(struct buf *out, uint64_t object_id)
+{
+    key_add_u64(out, object_id);
+    key_add_u16(out, SLOT_COUNT);
+}
+
 /* ---- search ---- */
 
-struct search {
-    const struct index_def *index;
-    const float *query; /* normalised for cosine */
-    float *aligned;     /* room for one row */
-    vector_filter filter;
-    void *filter_ctx;
-    struct arena *arena;
-    struct vector_hit *heap; /* distance in score, farthest first */
-    size_t k, count;
-};
-
-/* Low is near. */
-static float distance(struct search *s, struct slice row)
+static size_t effort_of(const struct store *s, const struct index_def *index)
 {
-    const float *v = (const float *)(const void *)row.ptr;
-    size_t n = s->index->dimension;
-    if ((uintptr_t)row.ptr % sizeof(float)) {
-        memcpy(s->aligned, row.ptr, row.len);
-        v = s->aligned;
-    }
-    switch (s->index->metric) {
-    case VECTOR_L2:
-        return vector_l2_squared(s->query, v, n);
-    case VECTOR_COSINE:
-    case VECTOR_INNER_PRODUCT:
-        break;
-    }
-    return -vector_dot(s->query, v, n);
-}
-
-/* Equal distances are ordered by key, so that answers repeat. */
-static bool is_farther(const struct vector_hit *a, const struct vector_hit *b)
-{
-    if (a->score != b->score)
-        return a->score > b->score;
-    return slice_cmp(a->key, b->key) > 0;
-}
-
-static void swap(struct vector_hit *a, struct vector_hit *b)
-{
-    struct vector_hit t = *a;
-    *a = *b;
-    *b = t;
-}
-
-static void sift_down(struct vector_hit *heap, size_t count, size_t i)
-{
-    for (;;) {
-        size_t top = i, left = 2 * i + 1;
-        for (size_t child = left; child < left + 2 && child < count; child++)
-            if (is_farther(&heap[child], &heap[top]))
-                top = child;
-        if (top == i)
-            return;
-        swap(&heap[top], &heap[i]);
-        i = top;
-    }
-}
-
-static void sift_up(struct vector_hit *heap, size_t i)
-{
-    while (i && is_farther(&heap[i], &heap[(i - 1) / 2])) {
-        swap(&heap[i], &heap[(i - 1) / 2]);
-        i = (i - 1) / 2;
-    }
-}
-
-/* Room for a key in the place of the one that leaves the heap. */
-static struct slice keep_key(struct search *s, struct slice key, char *room)
-{
-    if (!room)
-        room = arena_alloc(s->arena, LIMIT_KEY_BYTES + 1);
-    memcpy(room, key.ptr, key.len);
-    room[key.len] = 0;
-    return slice_of(room, key.len);
-}
-
-static void offer(struct search *s, struct slice key, struct slice row)
-{
-    struct vector_hit hit = { key, distance(s, row) };
-    bool is_full = s->count == s->k;
-    if (is_full && !is_farther(&s->heap[0], &hit))
-        return;
-    if (s->filter && !s->filter(s->filter_ctx, key))
-        return;
-    if (is_full) {
-        hit.key = keep_key(s, key, (char *)s->heap[0].key.ptr);
-        s->heap[0] = hit;
-        sift_down(s->heap, s->count, 0);
-    } else {
-        hit.key = keep_key(s, key, NULL);
-        s->heap[s->count] = hit;
-        sift_up(s->heap, s->count++);
-    }
-}
-
-/* Heap to best first; distances to scores. */
-static void finish(struct search *s)
-{
-    for (size_t n = s->count; n > 1; n--) {
-        swap(&s->heap[0], &s->heap[n - 1]);
-        sift_down(s->heap, n - 1, 0);
-    }
-    for (size_t i = 0; i < s->count; i++) {
-        float *score = &s->heap[i].score;
-        *score = s->index->metric == VECTOR_L2 ? sqrtf(*score) : -*score;
-    }
-}
-
-static enum errc scan(struct search *s, struct txn *t, struct error *err)
-{
-    enum { HEAD = 10 }; /* index, slot */
-    struct buf from, to;
-    struct txn_iter *it = NULL;
-    enum errc rc = OK;
-    buf_init(&from, 0);
-    buf_init(&to, 0);
-    key_add_u64(&from, s->index->object_id);
-    key_add_u64(&to, s->index->object_id + 1);
-    TRY(txn_iter_new(&it, t, KV_INDEX,
-                     &(struct kv_scan){ .from = buf_slice(&from), .to = buf_slice(&to) }, err));
-    for (; txn_iter_valid(it); txn_iter_next(it)) {
-        struct slice key = txn_iter_key(it), row = txn_iter_value(it);
-        if (key.len <= HEAD || key.len > HEAD + LIMIT_KEY_BYTES ||
-            row.len != s->index->dimension * sizeof(float)) {
-            rc = fail(err, ERR_CORRUPT, "vector index '%.*s' holds a damaged entry",
-                      SLICE_ARG(s->index->name));
-            goto out;
-        }
-        offer(s, slice_of(key.ptr + HEAD, key.len - HEAD), row);
-    }
-    rc = txn_iter_check(it, err);
-out:
-    txn_iter_free(it);
-    buf_release(&from);
-    buf_release(&to);
-    return rc;
+    size_t effort = s->settings ? (size_t)s->settings->vector_effort : EFFORT_DEFAULT;
+    size_t asked = (size_t)index->probes * EFFORT_PER_PROBE;
+    return asked > effort ? asked : effort;
 }
 
 enum errc vector_search(struct txn *t, const struct collection *c, const struct index_def *index,
@@ -191,9 +85,6 @@ enum errc vector_search(struct txn *t, const struct collection *c, const struct 
                         void *ctx, struct arena *arena, struct vector_hit *hits, size_t *count,
                         struct error *err)
 {
-    struct search s = {
-        .index = index, .filter = filter, .filter_ctx = ctx, .arena = arena, .heap = hits, .k = k
-    };
     *count = 0;
     enum errc rc = txn_open_read(t, c, err);
     if (rc != OK)
@@ -208,18 +99,19 @@ enum errc vector_search(struct txn *t, const struct collection *c, const struct 
         return OK;
     if (k > SEARCH_K_MAX)
         return fail(err, ERR_LIMIT, "a vector search returns at most %d documents", SEARCH_K_MAX);
-    float *copy = arena_alloc(arena, dimension * sizeof *copy);
-    memcpy(copy, query, dimension * sizeof *copy);
+    float *vector = arena_alloc(arena, dimension * sizeof *vector);
+    memcpy(vector, query, dimension * sizeof *vector);
     if (index->metric == VECTOR_COSINE)
-        normalise(copy, dimension);
-    s.query = copy;
-    s.aligned = arena_alloc(arena, dimension * sizeof *copy);
-    rc = scan(&s, t, err);
-    if (rc == OK) {
-        finish(&s);
-        *count = s.count;
-    }
-    return rc;
+        normalise(vector, dimension);
+    return vector_answer(&(struct vector_question){ .txn = t,
+                                                    .index = index,
+                                                    .vector = vector,
+                                                    .k = k,
+                                                    .effort = effort_of(t->store, index),
+                                                    .filter = filter,
+                                                    .ctx = ctx,
+                                                    .arena = arena },
+                         hits, count, err);
 }
 
 const char *vector_engine(void)

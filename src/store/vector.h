@@ -15,7 +15,11 @@ struct vector_hit {
 /* May be NULL: all. Called for candidates; false drops the document. */
 typedef bool (*vector_filter)(void *ctx, struct slice key);
 
-/* The k nearest by the index's metric, best first, exact in this view with own writes. */
+/*
+ * The k nearest by the index's metric, best first, in this view with own
+ * writes; k whenever k exist and pass. Behind a graph a few of them may be
+ * farther than the true ones; scores and visibility are exact.
+ */
 MUST_CHECK enum errc vector_search(struct txn *t, const struct collection *c,
                                    const struct index_def *index, const float *query,
                                    uint32_t dimension, size_t k, vector_filter filter, void *ctx,
@@ -27,6 +31,19 @@ float vector_dot(const float *a, const float *b, size_t n);
 float vector_l2_squared(const float *a, const float *b, size_t n);
 /* For tests: "sse2", "avx2", "avx512", NULL = the best; false when the machine lacks it. */
 bool vector_use_kernel(const char *name);
+
+struct vector_figures {
+    const char *state; /* "warm"; "cold" or "opening": the rows on disk are scanned */
+    size_t segments, segment_rows, dead_rows, head_rows;
+    uint64_t bytes;            /* of memory */
+    uint64_t builds, rebuilds; /* segments made; lost ones found, since the start */
+    bool is_building;
+};
+void vector_figures(struct store *s, const struct index_def *index, struct vector_figures *out);
+/* Makes one segment of everything, in the background. */
+void vector_merge(struct store *s, const struct index_def *index);
+/* Waits until nothing is left to do in the background: for tests and benchmarks. */
+void vector_settle(struct store *s);
 
 /* What graphs of vectors are made with: "FAISS 1.12.0 AVX2". */
 const char *vector_engine(void);
