@@ -63,6 +63,7 @@ static void conn_free(struct conn *c)
     buf_release(&c->in);
     buf_release(&c->out);
     buf_release(&c->big);
+    buf_release(&c->ended);
     mem_free(c);
 }
 

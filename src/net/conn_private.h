@@ -56,8 +56,9 @@ struct conn {
     size_t in_used;
     struct buf out, big; /* out goes first */
     size_t out_sent, big_sent;
-    int queued;  /* bytes in the kernel's queue when last asked */
-    size_t owed; /* of them, bytes of the first exchange that its writer was not told about */
+    struct buf ended; /* begun_us of requests whose last byte is in out or big */
+    int queued;       /* bytes in the kernel's queue when last asked */
+    size_t owed;      /* of them, bytes of the first exchange that its writer was not told about */
 
     uint64_t request_ms, read_ms, write_ms, idle_ms, state_ms; /* of the last progress */
     bool is_touched, is_handle_closed;

@@ -3,6 +3,7 @@
  * Exchanges to bytes. Only the first exchange is asked, so answers keep the
  * order of the requests; it is told what has left, so that its writer can wait.
  */
+#include "base/env.h"
 #include "base/metrics.h"
 #include "net/conn_private.h"
 #include <sys/socket.h>
@@ -13,6 +14,9 @@ enum {
 };
 
 static struct metric bytes_out = METRIC_COUNTER("themis_http_sent_bytes_total", "Bytes written.");
+static struct metric request_seconds =
+    METRIC_HISTOGRAM("themis_http_request_duration_seconds",
+                     "From the first byte of a request to the last byte of its reply.");
 #define REPLIES(class)                                                                             \
     {                                                                                              \
         .name = "themis_http_responses_total", .help = "Replies by class.", .labels = class        \
@@ -92,6 +96,7 @@ bool conn_pump(struct conn *c)
             break;
         }
         bool closes = !x->keep_alive;
+        buf_add(&c->ended, &x->begun_us, sizeof x->begun_us);
         if (!x->is_whole)
             x->mode = BODY_DISCARD;
         conn_pop_first(c);
@@ -139,6 +144,18 @@ static void settle(struct conn *c)
     c->owed = left;
 }
 
+/* All that was ready has left. */
+static void measure_ended(struct conn *c)
+{
+    uint64_t now_us = c->ended.len ? env_mono_us(env_system()) : 0, begun_us;
+
+    for (size_t at = 0; at < c->ended.len; at += sizeof begun_us) {
+        memcpy(&begun_us, c->ended.ptr + at, sizeof begun_us);
+        metric_observe_us(&request_seconds, now_us - begun_us);
+    }
+    buf_clear(&c->ended);
+}
+
 void conn_flush(struct conn *c, size_t *budget)
 {
     if (conn_unsent(c) && send_buf(c, &c->out, &c->out_sent, budget) &&
@@ -147,6 +164,8 @@ void conn_flush(struct conn *c, size_t *budget)
     if (c->state == CONN_CLOSED)
         return;
     settle(c);
+    if (!conn_unsent(c))
+        measure_ended(c);
     if (c->state == CONN_FLUSHING && !conn_unsent(c)) {
         if (c->is_eof) {
             conn_close(c);

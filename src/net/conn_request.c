@@ -4,6 +4,7 @@
  * requests once the pipeline is full or the connection ends, and not inside a
  * body that its handler has paused.
  */
+#include "base/env.h"
 #include "net/conn_private.h"
 #include <stdio.h>
 
@@ -33,6 +34,7 @@ static struct exchange *begin(void *arg)
     c->last = &x->next;
     c->pipelined++;
     c->request_ms = conn_now_ms(c);
+    x->begun_us = env_mono_us(env_system());
     server_add_active(c->server, 1);
     return x;
 }

@@ -54,6 +54,7 @@ struct exchange {
     struct loop *loop;     /* NULL in tests of the protocol alone */
     struct conn *conn;     /* NULL when the client is gone; loop only */
     struct exchange *next; /* in the connection's order */
+    uint64_t begun_us;     /* its first byte was read; monotonic */
 
     struct exchange_request req;
 

@@ -25,8 +25,8 @@ struct ask {
     struct rag_ask *ask;
     bool is_streaming, is_search, has_begun;
     atomic_bool is_due;   /* the operation asked for its next step */
-    pthread_mutex_t lock; /* events come from other threads */
-    struct buf events;    /* ready JSON lines, one event each */
+    pthread_mutex_t lock; /* of text, which comes from a lane */
+    struct buf text;      /* of the answer, not sent yet */
 };
 
 static void put_hits(struct reply *a, const struct rag_source_hit *hits, size_t count)
@@ -91,15 +91,13 @@ static void put_answer(struct reply *a, const struct ask *k, const struct rag_an
     reply_close(a);
 }
 
-/* Called by the lane: no JSON of its own beyond quoting the text. */
+/* Called by the lane, which has no time for JSON. */
 static void on_text(void *ctx, struct slice text)
 {
     struct ask *k = ctx;
 
     pthread_mutex_lock(&k->lock);
-    buf_add_str(&k->events, "{\"type\":\"text\",\"text\":");
-    val_print_string(text, &k->events);
-    buf_add_str(&k->events, "}\n");
+    buf_add_slice(&k->text, text);
     pthread_mutex_unlock(&k->lock);
     request_wake(k->r);
 }
@@ -111,21 +109,25 @@ static void begin_events(struct ask *k)
     k->has_begun = true;
 }
 
-static void flush_events(struct ask *k)
+/* One event of all the text that has come since the last. */
+static void flush_text(struct ask *k)
 {
-    struct buf ready;
+    struct buf text, event;
 
     pthread_mutex_lock(&k->lock);
-    ready = k->events;
-    buf_init(&k->events, 0);
+    text = k->text;
+    buf_init(&k->text, 0);
     pthread_mutex_unlock(&k->lock);
-    for (struct slice rest = buf_slice(&ready); rest.len;) {
-        size_t n = (size_t)((const char *)memchr(rest.ptr, '\n', rest.len) - rest.ptr);
+    if (text.len) {
+        buf_init(&event, 0);
+        buf_add_str(&event, "{\"type\":\"text\",\"text\":");
+        val_print_string(buf_slice(&text), &event);
+        buf_add_char(&event, '}');
         begin_events(k);
-        exchange_event(k->r->x, slice_of(rest.ptr, n));
-        rest = slice_of(rest.ptr + n + 1, rest.len - n - 1);
+        exchange_event(k->r->x, buf_slice(&event));
+        buf_release(&event);
     }
-    buf_release(&ready);
+    buf_release(&text);
 }
 
 static void send_event(struct ask *k, struct val v)
@@ -142,7 +144,7 @@ static void send_event(struct ask *k, struct val v)
 static void ask_release(struct ask *k)
 {
     rag_ask_free(k->ask);
-    buf_release(&k->events);
+    buf_release(&k->text);
     pthread_mutex_destroy(&k->lock);
 }
 
@@ -153,7 +155,7 @@ static void finish_ask(struct request *r, struct ask *k, const struct rag_answer
     request_ref(r); /* the answer lives in k until it was printed */
     reply_begin(&a, r);
     if (k->is_streaming) {
-        flush_events(k);
+        flush_text(k);
         reply_str(&a, "type", "done");
         put_answer(&a, k, answer);
         send_event(k, reply_finish(&a));
@@ -214,7 +216,7 @@ static void step_ask(struct request *r)
         finish_ask(r, k, &answer);
     } else {
         if (k->is_streaming)
-            flush_events(k);
+            flush_text(k);
         request_park(r, step_ask);
     }
 }

@@ -60,8 +60,7 @@ struct request {
     struct slice db_name;                /* from /_db/NAME, else _system */
     const char *allow;                   /* methods that the path takes, after ERR_METHOD */
     struct slice user;                   /* authenticated, or "root" while auth is off */
-    uint64_t started_us;
-    bool is_whole; /* the body has arrived; loop thread only */
+    bool is_whole;                       /* the body has arrived; loop thread only */
 
     uint64_t stream_id;        /* of x-arango-trx-id; 0 = none */
     struct stream_txn *stream; /* while the request uses it */

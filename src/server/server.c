@@ -42,8 +42,6 @@ static atomic_bool stop_was_asked, reload_was_asked; /* signals belong to the pr
 
 static struct metric requests_refused =
     METRIC_COUNTER("themis_requests_refused_total", "Requests refused before a handler.");
-static struct metric request_seconds =
-    METRIC_HISTOGRAM("themis_http_request_duration_seconds", "From headers to handler's end.");
 
 /* ---- a request ---- */
 
@@ -56,7 +54,6 @@ static struct request *request_new(struct server *s, struct exchange *x)
     r->arena = arena_new((size_t)REQUEST_ARENA_MB * MIB);
     r->db_name = slice_str("_system");
     r->refs = 1;
-    r->started_us = env_mono_us(env_system());
     return r;
 }
 
@@ -210,10 +207,8 @@ static void on_headers(void *arg, struct exchange *x)
 static void run_handler(struct job *job)
 {
     struct request *r = CONTAINER_OF(job, struct request, job);
-    uint64_t started_us = r->started_us;
 
     r->route->handler(r);
-    metric_observe_us(&request_seconds, env_mono_us(env_system()) - started_us);
 }
 
 static void on_request(void *arg, struct exchange *x)

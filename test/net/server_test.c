@@ -591,6 +591,63 @@ static void metrics_count_what_happens(void **state)
     fixture_free(f);
 }
 
+static unsigned long measured(void)
+{
+    static const char name[] = "themis_http_request_duration_seconds_count ";
+    struct buf text;
+
+    buf_init(&text, 0);
+    metrics_print(&text);
+    const char *at = strstr(buf_cstr(&text), name);
+    unsigned long n = at ? strtoul(at + strlen(name), NULL, 10) : 0;
+    buf_release(&text);
+    return n;
+}
+
+static void wait_measured(unsigned long wanted)
+{
+    for (int i = 0; i < 5000 && measured() < wanted; i++)
+        sleep_ms(1);
+    assert_int_equal(measured(), wanted);
+}
+
+static void a_request_lasts_until_its_last_byte_has_left(void **state)
+{
+    enum { BIG = 64 * MIB }; /* more than the kernel takes */
+    struct fixture *f = fixture_new(default_limits());
+    unsigned long before = measured();
+    struct buf in;
+    char *big = mem_zalloc(BIG);
+    int fd = dial(f);
+
+    (void)state;
+    buf_init(&in, 0);
+    put(fd, GET("/hold"));
+    wait_held(f, 1);
+    assert_int_equal(measured(), before);
+    exchange_reply(f->held[0], 200, "text/plain", NULL, 0, slice_str("small"));
+    assert_true(get_until(fd, &in, "small", 1));
+    wait_measured(before + 1);
+    put(fd, GET("/hold"));
+    wait_held(f, 2);
+    exchange_reply(f->held[1], 200, "text/plain", NULL, 0, slice_of(big, BIG));
+    sleep_ms(50);
+    assert_int_equal(measured(), before + 1);
+    for (size_t got = 0; got < BIG;) {
+        ssize_t n = recv(fd, big, BIG, 0);
+        assert_true(n > 0);
+        got += (size_t)n;
+    }
+    wait_measured(before + 2);
+    close(fd);
+    for (size_t i = 0; i < f->held_count; i++)
+        exchange_unref(f->held[i]);
+    f->held_count = 0;
+    mem_free(big);
+    buf_release(&in);
+    fixture_free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -614,6 +671,7 @@ int main(void)
         cmocka_unit_test(ten_thousand_requests_are_answered),
         cmocka_unit_test(garbage_does_no_harm),
         cmocka_unit_test(metrics_count_what_happens),
+        cmocka_unit_test(a_request_lasts_until_its_last_byte_has_left),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
