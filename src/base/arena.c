@@ -31,7 +31,9 @@ struct block {
 struct arena {
     struct block *top;
     struct block *spare; /* empty, or NULL */
+    struct arena *root;  /* whose limit counts; itself without a parent */
     size_t limit, total, peak;
+    size_t children; /* of the root: bytes of all blocks of its children */
 };
 
 struct arena *arena_new(size_t limit_bytes)
@@ -39,13 +41,31 @@ struct arena *arena_new(size_t limit_bytes)
     struct arena *a = mem_zalloc(sizeof *a);
 
     a->limit = limit_bytes;
+    a->root = a;
     return a;
 }
 
-static void block_free(struct block *b)
+struct arena *arena_child(struct arena *parent)
 {
-    if (b)
-        ASAN_UNPOISON_MEMORY_REGION(b->bytes, b->size);
+    struct arena *a = arena_new(0);
+
+    a->root = parent->root;
+    return a;
+}
+
+static void note_peak(struct arena *a)
+{
+    if (a->total + a->children > a->peak)
+        a->peak = a->total + a->children;
+}
+
+static void block_free(struct arena *a, struct block *b)
+{
+    if (!b)
+        return;
+    ASAN_UNPOISON_MEMORY_REGION(b->bytes, b->size);
+    if (a->root != a)
+        a->root->children -= b->size;
     mem_free(b);
 }
 
@@ -55,13 +75,13 @@ void arena_free(struct arena *a)
         return;
     for (struct block *b = a->top, *before; b; b = before) {
         before = b->before;
-        block_free(b);
+        block_free(a, b);
     }
-    block_free(a->spare);
+    block_free(a, a->spare);
     mem_free(a);
 }
 
-static struct block *block_new(const struct arena *a, size_t bytes)
+static struct block *block_new(struct arena *a, size_t bytes)
 {
     size_t size = a->top ? a->top->size * 2 : BLOCK_FIRST;
 
@@ -72,6 +92,10 @@ static struct block *block_new(const struct arena *a, size_t bytes)
     struct block *b = mem_alloc(sizeof *b + size);
     b->size = size;
     ASAN_POISON_MEMORY_REGION(b->bytes, b->size);
+    if (a->root != a) {
+        a->root->children += size;
+        note_peak(a->root);
+    }
     return b;
 }
 
@@ -98,7 +122,7 @@ static void block_pop(struct arena *a)
         a->spare = b;
         b = small;
     }
-    block_free(b);
+    block_free(a, b);
     if (a->spare)
         ASAN_POISON_MEMORY_REGION(a->spare->bytes, a->spare->size);
 }
@@ -115,8 +139,7 @@ void *arena_alloc(struct arena *a, size_t bytes)
     a->top->used += need + GAP;
     ASAN_UNPOISON_MEMORY_REGION(ptr, bytes);
     a->total += need;
-    if (a->total > a->peak)
-        a->peak = a->total;
+    note_peak(a);
     return ptr;
 }
 
@@ -132,15 +155,19 @@ static enum errc over_limit(const struct arena *a, struct error *err)
 
 enum errc arena_try(struct arena *a, size_t bytes, void **out, struct error *err)
 {
-    if (a->limit && (bytes > a->limit || a->total > a->limit - bytes))
-        return over_limit(a, err);
+    const struct arena *r = a->root;
+
+    if (r->limit && (bytes > r->limit || r->total + r->children > r->limit - bytes))
+        return over_limit(r, err);
     *out = arena_alloc(a, bytes);
     return OK;
 }
 
 enum errc arena_check(const struct arena *a, struct error *err)
 {
-    return a->limit && a->total > a->limit ? over_limit(a, err) : OK;
+    const struct arena *r = a->root;
+
+    return r->limit && r->total + r->children > r->limit ? over_limit(r, err) : OK;
 }
 
 struct slice arena_copy(struct arena *a, struct slice bytes)
@@ -193,4 +220,10 @@ void arena_rewind(struct arena *a, struct arena_mark mark)
         ASAN_POISON_MEMORY_REGION(a->top->bytes + mark.used, a->top->size - mark.used);
     }
     a->total = mark.total;
+}
+
+void arena_reset(struct arena *a)
+{
+    if (a)
+        arena_rewind(a, (struct arena_mark){ NULL, 0, 0 });
 }

@@ -15,6 +15,12 @@ struct arena;
 
 /* limit_bytes 0 = no limit. Returned to the caller, who must arena_free() it. */
 struct arena *arena_new(size_t limit_bytes);
+/*
+ * One that is emptied by itself and counts against the limit of another: a check
+ * of either looks at both, and at all further children. It counts by whole blocks,
+ * free room included. The child is freed before its parent, by the same thread.
+ */
+struct arena *arena_child(struct arena *parent);
 void arena_free(struct arena *arena); /* NULL is allowed */
 
 /* 16-byte aligned, not zeroed; never NULL. */
@@ -32,8 +38,8 @@ MUST_CHECK enum errc arena_check(const struct arena *arena, struct error *err);
 struct slice arena_copy(struct arena *arena, struct slice bytes);
 char *arena_printf(struct arena *arena, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-size_t arena_used(const struct arena *arena); /* bytes handed out */
-size_t arena_peak(const struct arena *arena);
+size_t arena_used(const struct arena *arena); /* bytes handed out, without children */
+size_t arena_peak(const struct arena *arena); /* with children; of a child: its own */
 
 /* Forgets everything allocated after the mark (block granular, keeps the memory for reuse). */
 struct arena_mark {
@@ -43,5 +49,7 @@ struct arena_mark {
 };
 struct arena_mark arena_mark(const struct arena *arena);
 void arena_rewind(struct arena *arena, struct arena_mark mark);
+/* Forgets everything; NULL is allowed. */
+void arena_reset(struct arena *arena);
 
 #endif

@@ -467,3 +467,84 @@ enum errc key_read_val(struct slice *bytes, bool is_descending, struct arena *ar
     val_builder_free(r.b);
     return rc;
 }
+
+/* ---- scalars ---- */
+
+enum { EXACT_BYTES = 6 }; /* of a number: below 2^47, an int64 and a double compute alike */
+
+static enum errc scalar_failed(struct error *err)
+{
+    return fail(err, ERR_CORRUPT, "an index key is damaged");
+}
+
+/* Strings without escapes lie in the key as they are. */
+static enum errc scalar_string(struct slice *bytes, struct arena *arena, struct val *out,
+                               struct error *err)
+{
+    struct slice rest = *bytes;
+
+    if ((uint8_t)rest.ptr[0] == KEY_SORTED) {
+        const char *end = memchr(rest.ptr, KEY_END, rest.len);
+        size_t skip = end ? (size_t)(end - rest.ptr) + 1 : rest.len;
+        rest = slice_of(rest.ptr + skip, rest.len - skip);
+    }
+    const char *end = rest.len ? memchr(rest.ptr, KEY_END, rest.len) : NULL;
+    if (!end || (uint8_t)rest.ptr[0] != KEY_STRING)
+        return scalar_failed(err);
+    struct slice text = slice_of(rest.ptr + 1, (size_t)(end - rest.ptr) - 1);
+    if (memchr(text.ptr, 1, text.len))
+        return key_read_val(bytes, false, arena, out, err);
+    *out = val_new_string(arena, text);
+    *bytes = slice_of(end + 1, rest.len - text.len - 2);
+    return OK;
+}
+
+static enum errc scalar_number(struct slice *bytes, struct arena *arena, struct val *out,
+                               bool *is_exact, struct error *err)
+{
+    int tag = (uint8_t)bytes->ptr[0], len = tag < KEY_ZERO ? KEY_ZERO - tag : tag - KEY_ZERO;
+    uint64_t whole = 0;
+
+    if (len > EXACT_BYTES) {
+        *is_exact = false;
+        return key_read_val(bytes, false, arena, NULL, err);
+    }
+    if (bytes->len <= (size_t)len)
+        return scalar_failed(err);
+    for (int i = 1; i <= len; i++)
+        whole = whole << 8 | (uint8_t)(bytes->ptr[i] ^ (tag < KEY_ZERO ? 0xFF : 0));
+    if (whole & 1)
+        return key_read_val(bytes, false, arena, out, err);
+    int64_t i = (int64_t)(whole >> 1);
+    *out = val_new_int(arena, tag < KEY_ZERO ? -i : i);
+    *bytes = slice_of(bytes->ptr + len + 1, bytes->len - (size_t)len - 1);
+    return OK;
+}
+
+enum errc key_read_scalar(struct slice *bytes, struct arena *arena, struct val *out, bool *is_exact,
+                          struct error *err)
+{
+    uint8_t tag = bytes->len ? (uint8_t)bytes->ptr[0] : 0;
+
+    *is_exact = true;
+    *out = val_null;
+    switch (tag) {
+    case KEY_NULL:
+    case KEY_FALSE:
+    case KEY_TRUE:
+        *out = tag == KEY_NULL ? val_null : val_new_bool(tag == KEY_TRUE);
+        *bytes = slice_of(bytes->ptr + 1, bytes->len - 1);
+        return OK;
+    case KEY_STRING:
+    case KEY_SORTED:
+        return scalar_string(bytes, arena, out, err);
+    case KEY_ARRAY:
+    case KEY_OBJECT:
+        *is_exact = false;
+        return key_read_val(bytes, false, arena, NULL, err);
+    default:
+        if (tag < 2 * KEY_ZERO - KEY_HUGE || tag > KEY_HUGE)
+            return scalar_failed(err);
+        return scalar_number(bytes, arena, out, is_exact, err);
+    }
+}

@@ -47,6 +47,14 @@ enum { KEY_FIRST = 0x10, KEY_LAST = 0x7f };
 MUST_CHECK enum errc key_read_val(struct slice *bytes, bool is_descending, struct arena *arena,
                                   struct val *out, struct error *err);
 
+/*
+ * The same for one ascending field, fast and only where the value comes back as it
+ * was: *is_exact is false for arrays and objects (nulls in them are lost) and for
+ * numbers of which int64 and double would differ; they are passed over.
+ */
+MUST_CHECK enum errc key_read_scalar(struct slice *bytes, struct arena *arena, struct val *out,
+                                     bool *is_exact, struct error *err);
+
 /* Makes the smallest key greater than every key with this prefix; false: there is none. */
 bool key_prefix_end(struct buf *key);
 

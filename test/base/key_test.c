@@ -187,6 +187,44 @@ static void keys_can_be_read_back(void **state)
     }
 }
 
+/* Either exactly the value, digits and all, or the word that it is not. */
+static void scalars_come_back_exactly_or_not_at_all(void **state)
+{
+    struct error err = { 0 };
+    struct val out;
+    bool is_exact;
+    size_t exact = 0;
+
+    (void)state;
+    rnd_start();
+    for (int i = 0; i < PAIRS / 4; i++) {
+        struct arena_mark mark = arena_mark(arena);
+        struct val v = random_val(arena);
+        struct slice key = key_of(v, rnd(2) ? collator : NULL, false);
+        const char *joined = arena_printf(arena, "%*s", (int)key.len + 4, "rest");
+        memcpy((char *)(uintptr_t)joined, key.ptr, key.len);
+        struct slice at = slice_of(joined, key.len + 4);
+        assert_int_equal(key_read_scalar(&at, arena, &out, &is_exact, &err), OK);
+        assert_true(slice_is(at, "rest"));
+        bool is_scalar = val_type(v) < VAL_ARRAY;
+        if (val_type(v) == VAL_NULL || val_type(v) == VAL_BOOL || val_type(v) == VAL_STRING)
+            assert_true(is_exact);
+        if (is_exact)
+            assert_string_equal(printed(arena, v), printed(arena, out));
+        assert_true(is_scalar || !is_exact);
+        exact += is_exact;
+        for (size_t cut = 0; cut < key.len && cut < 40; cut++) {
+            char *copy = mem_alloc(cut);
+            memcpy(copy, key.ptr, cut);
+            at = slice_of(copy, cut);
+            assert_int_equal(key_read_scalar(&at, arena, &out, &is_exact, NULL), ERR_CORRUPT);
+            mem_free(copy);
+        }
+        arena_rewind(arena, mark);
+    }
+    assert_true(exact > PAIRS / 20);
+}
+
 static void damaged_keys_do_no_harm(void **state)
 {
     (void)state;
@@ -311,6 +349,7 @@ int main(void)
         cmocka_unit_test(numbers_have_one_order_without_rounding),
         cmocka_unit_test(fields_follow_each_other_without_separators),
         cmocka_unit_test(keys_can_be_read_back),
+        cmocka_unit_test(scalars_come_back_exactly_or_not_at_all),
         cmocka_unit_test(damaged_keys_do_no_harm),
         cmocka_unit_test(the_bytes_are_those_of_the_format),
         cmocka_unit_test(the_deepest_stored_value_has_a_key_and_no_deeper_one),

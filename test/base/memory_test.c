@@ -93,6 +93,34 @@ static void a_rewound_arena_uses_its_memory_again(void **state)
     arena_free(a);
 }
 
+static void children_count_against_the_limit_of_their_parent(void **state)
+{
+    struct arena *parent = arena_new(100000), *a = arena_child(parent), *b = arena_child(a);
+    struct error err = { 0 };
+    void *out;
+
+    (void)state;
+    memset(arena_alloc(a, 60000), 1, 60000);
+    assert_int_equal(arena_check(b, &err), OK);
+    assert_int_equal(arena_try(parent, 50000, &out, &err), ERR_LIMIT);
+    memset(arena_alloc(b, 60000), 1, 60000);
+    assert_int_equal(arena_check(parent, &err), ERR_LIMIT);
+    assert_int_equal(arena_check(a, &err), ERR_LIMIT);
+    assert_int_equal(arena_try(b, 1, &out, &err), ERR_LIMIT);
+    assert_true(arena_peak(parent) >= 120000);
+    arena_free(b);
+    assert_int_equal(arena_check(parent, &err), OK);
+    for (int i = 0; i < 50; i++) {
+        arena_reset(a);
+        memset(arena_alloc(a, 60000), 1, 60000);
+        assert_int_equal(arena_check(a, &err), OK);
+    }
+    arena_free(a);
+    assert_int_equal(arena_try(parent, 90000, &out, &err), OK);
+    arena_free(parent);
+    arena_reset(NULL);
+}
+
 static void a_buffer_grows_and_keeps_its_content(void **state)
 {
     struct buf b;
@@ -150,6 +178,7 @@ int main(void)
         cmocka_unit_test(arena_memory_is_aligned_and_counted),
         cmocka_unit_test(an_arena_refuses_what_passes_its_limit),
         cmocka_unit_test(a_rewound_arena_uses_its_memory_again),
+        cmocka_unit_test(children_count_against_the_limit_of_their_parent),
         cmocka_unit_test(a_buffer_grows_and_keeps_its_content),
         cmocka_unit_test(a_buffer_that_is_full_says_so_once_and_for_all),
     };
