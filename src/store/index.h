@@ -3,7 +3,7 @@
  * index -- reading persistent, edge and vector indexes inside a transaction.
  *
  * Keys (design decision 8): persistent (index, encoded values, slot, key);
- * unique (index, encoded values) -> slot, key; edge (index, slot of the vertex,
+ * unique (index, encoded values) -> slot, key; both with the stored values; edge (index, slot of the vertex,
  * vertex, edge key), one index per direction; vector (index, slot, key) ->
  * float32 row.
  */
@@ -30,6 +30,21 @@ MUST_CHECK enum errc index_scan(struct index_iter **out, struct txn *t, const st
                                 const struct index_def *index, const struct index_range *range,
                                 struct error *err);
 
+/* What the entry under the iterator holds of its document. */
+struct index_values {
+    struct val fields[LIMIT_INDEX_FIELDS]; /* those that were asked for */
+    struct val stored; /* array: of the paths of storedValues; null when the entry has none */
+    bool is_exact;     /* false: a field that was asked for must be read from the document */
+};
+
+/*
+ * Of a persistent index without [*], after index_iter_next. Bit i of wanted asks for
+ * field i. Values live in the arena or until the next step.
+ */
+MUST_CHECK enum errc index_iter_values(const struct index_iter *it, uint32_t wanted,
+                                       struct arena *arena, struct index_values *out,
+                                       struct error *err);
+
 enum edge_direction { EDGE_OUTBOUND, EDGE_INBOUND, EDGE_ANY };
 /* Edges whose _from (outbound) or _to (inbound) is the vertex. */
 MUST_CHECK enum errc index_scan_edges(struct index_iter **out, struct txn *t,
@@ -38,6 +53,8 @@ MUST_CHECK enum errc index_scan_edges(struct index_iter **out, struct txn *t,
 
 /* The key of the next document; lives until the next step. false: index_iter_check. */
 bool index_iter_next(struct index_iter *it, struct slice *key);
+/* Of an edge: the vertex at its other end, until the next step. */
+struct slice index_iter_vertex(const struct index_iter *it);
 MUST_CHECK enum errc index_iter_check(const struct index_iter *it, struct error *err);
 void index_iter_free(struct index_iter *it);
 

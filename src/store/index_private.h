@@ -33,6 +33,9 @@ MUST_CHECK enum errc index_add(struct txn *t, const struct collection *c,
                                const struct index_def *index, const struct row *row,
                                struct error *err);
 
+/* The values of storedValues in such an entry, encoded; empty when it has none. */
+struct slice index_entry_stored(const struct index_def *index, struct slice value);
+
 /* The document's key in an entry of a persistent index; empty when the entry is damaged. */
 struct slice index_entry_doc(const struct index_def *index, struct slice key, struct slice value);
 

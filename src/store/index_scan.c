@@ -3,6 +3,8 @@
 #include "base/key.h"
 #include "store/index_private.h"
 
+enum { OBJECT_ID_BYTES = 8 }; /* before the values of an entry */
+
 /* Keys already answered, for indexes in which one document has several entries. */
 struct seen {
     uint64_t *hashes;
@@ -240,6 +242,31 @@ bool index_iter_next(struct index_iter *x, struct slice *key)
             return true;
     }
     return false;
+}
+
+enum errc index_iter_values(const struct index_iter *x, uint32_t wanted, struct arena *arena,
+                            struct index_values *out, struct error *err)
+{
+    struct slice rest = txn_iter_key(x->it);
+    struct slice stored = index_entry_stored(x->index, txn_iter_value(x->it));
+    bool is_exact;
+    out->is_exact = true;
+    out->stored = stored.len ? (struct val){ (const uint8_t *)stored.ptr } : val_null;
+    rest = slice_of(rest.ptr + OBJECT_ID_BYTES, rest.len - OBJECT_ID_BYTES);
+    for (size_t i = 0; i < x->index->field_count && wanted >> i; i++) {
+        enum errc rc = key_read_scalar(&rest, arena, &out->fields[i], &is_exact, err);
+        if (rc != OK)
+            return rc;
+        if (wanted >> i & 1)
+            out->is_exact = out->is_exact && is_exact;
+    }
+    return OK;
+}
+
+struct slice index_iter_vertex(const struct index_iter *x)
+{
+    struct slice value = txn_iter_value(x->it);
+    return value.len > 2 ? slice_of(value.ptr + 2, value.len - 2) : slice_str("");
 }
 
 enum errc index_iter_check(const struct index_iter *x, struct error *err)

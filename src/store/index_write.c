@@ -32,7 +32,8 @@ struct persistent {
     const struct collator *collator;
     const struct row *row;
     const struct val *values;
-    size_t expanded; /* position of the field with [*], or field_count */
+    size_t expanded;   /* position of the field with [*], or field_count */
+    struct val stored; /* array of the stored values, or NULL */
     struct arena *arena;
     struct index_entries *out;
     struct buf key, value;
@@ -55,11 +56,15 @@ static enum errc add_persistent(struct persistent *p, struct val element, struct
     if (x->is_unique) {
         key_add_u16(&p->value, p->row->slot);
         buf_add_slice(&p->value, p->row->key);
+        if (p->stored.at)
+            buf_add_char(&p->value, 0); /* no key has one */
     } else {
         key_add_u16(&p->key, p->row->slot);
         buf_add_slice(&p->key, p->row->key);
         key_add_u8(&p->value, (uint8_t)p->row->key.len);
     }
+    if (p->stored.at)
+        buf_add_slice(&p->value, val_bytes(p->stored));
     entries_add(p->out, p->arena, buf_slice(&p->key), buf_slice(&p->value));
     return OK;
 }
@@ -83,6 +88,17 @@ static enum errc add_elements(struct persistent *p, struct error *err)
     return OK;
 }
 
+static struct val stored_values(const struct index_def *x, const struct row *row,
+                                struct arena *arena)
+{
+    struct val values[LIMIT_INDEX_FIELDS];
+    if (!x->stored_count)
+        return VAL_NONE;
+    for (size_t i = 0; i < x->stored_count; i++)
+        values[i] = val_path(row->doc, x->stored[i].names, x->stored[i].count);
+    return val_new_array(arena, values, x->stored_count);
+}
+
 static enum errc make_persistent(struct persistent *p, struct error *err)
 {
     const struct index_def *x = p->index;
@@ -96,6 +112,7 @@ static enum errc make_persistent(struct persistent *p, struct error *err)
             return OK;
     }
     p->values = values;
+    p->stored = stored_values(x, p->row, p->arena);
     buf_init(&p->key, 0);
     buf_init(&p->value, 0);
     enum errc rc = add_elements(p, err);
@@ -224,10 +241,26 @@ enum errc index_entries_make(struct index_entries *out, const struct collection 
 
 /* ---- writing the difference ---- */
 
+struct slice index_entry_stored(const struct index_def *index, struct slice value)
+{
+    size_t skip = 1;
+    if (!index->stored_count || !value.len)
+        return slice_str("");
+    if (index->is_unique) {
+        const char *end = value.len > 2 ? memchr(value.ptr + 2, 0, value.len - 2) : NULL;
+        skip = end ? (size_t)(end - value.ptr) + 1 : value.len;
+    }
+    return slice_of(value.ptr + skip, value.len - skip);
+}
+
 struct slice index_entry_doc(const struct index_def *index, struct slice key, struct slice value)
 {
-    if (index->is_unique)
-        return value.len > 2 ? slice_of(value.ptr + 2, value.len - 2) : slice_str("");
+    if (index->is_unique) {
+        if (value.len <= 2)
+            return slice_str("");
+        const char *end = index->stored_count ? memchr(value.ptr + 2, 0, value.len - 2) : NULL;
+        return slice_of(value.ptr + 2, end ? (size_t)(end - value.ptr) - 2 : value.len - 2);
+    }
     size_t len = value.len ? (uint8_t)value.ptr[0] : 0;
     return len < key.len ? slice_of(key.ptr + key.len - len, len) : slice_str("");
 }

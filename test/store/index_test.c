@@ -170,6 +170,64 @@ static void unique_indexes_name_the_clash(void **out)
     assert_int_equal(put(f, "c", "{\"_key\":\"m\"}"), ERR_EXISTS); /* null is a value */
 }
 
+/* What the entries of an index say of their documents, as "key:field/stored". */
+static const char *entries(struct fixture *f, uint64_t index)
+{
+    struct txn *t = begin(f, ISOLATION_SNAPSHOT);
+    const struct collection *c = in(f, t, "c");
+    struct index_range all = { .equal_count = 0 };
+    struct index_iter *it = NULL;
+    struct index_values v;
+    struct slice key;
+    struct buf text;
+    OK_OR_FAIL(index_scan(&it, t, c, collection_index(c, index), &all, &f->err), &f->err);
+    buf_init(&text, 0);
+    while (index_iter_next(it, &key)) {
+        OK_OR_FAIL(index_iter_values(it, 1, f->arena, &v, &f->err), &f->err);
+        buf_printf(&text, "%s%.*s:", text.len ? " " : "", SLICE_ARG(key));
+        if (v.is_exact)
+            val_print(v.fields[0], &text);
+        buf_add_char(&text, '/');
+        val_print(v.stored, &text);
+    }
+    index_iter_free(it);
+    txn_end(t);
+    const char *copy = arena_copy(f->arena, buf_slice(&text)).ptr;
+    buf_release(&text);
+    return copy;
+}
+
+static void entries_hold_fields_and_stored_values(void **out)
+{
+    struct fixture *f = *out;
+    uint64_t c = make_collection(f, "c", COLLECTION_DOCUMENT);
+    must_put(f, "c", "{\"_key\":\"k1\",\"a\":1,\"u\":\"x\",\"s\":{\"t\":[1,null]}}");
+    uint64_t plain = make_index(
+        f, c,
+        "{\"type\":\"persistent\",\"fields\":[\"a\",\"b\"],\"storedValues\":[\"s\",\"s.t\"]}");
+    uint64_t unique = make_index(f, c,
+                                 "{\"type\":\"persistent\",\"unique\":true,\"fields\":[\"u\"],"
+                                 "\"storedValues\":[\"s\"]}");
+    uint64_t bare = make_index(f, c, "{\"type\":\"persistent\",\"fields\":[\"a\"]}");
+    must_put(f, "c", "{\"_key\":\"k2\",\"a\":[2],\"u\":\"y\"}");
+    assert_string_equal(entries(f, plain), "k1:1/[{\"t\":[1,null]},[1,null]] k2:/[null,null]");
+    assert_string_equal(entries(f, unique), "k1:\"x\"/[{\"t\":[1,null]}] k2:\"y\"/[null]");
+    assert_string_equal(entries(f, bare), "k1:1/null k2:/null");
+    assert_string_equal(find(f, unique, "[\"y\"]"), "k2");
+    assert_int_equal(put(f, "c", "{\"u\":\"y\"}"), ERR_EXISTS);
+    assert_non_null(strstr(f->err.text, "conflicting key: k2"));
+
+    struct doc_change change;
+    struct txn *t = begin(f, ISOLATION_SNAPSHOT);
+    OK_OR_FAIL(doc_update(t, in(f, t, "c"), slice_str("k2"), json(f, "{\"s\":7}"), NULL, f->arena,
+                          &change, &f->err),
+               &f->err);
+    OK_OR_FAIL(txn_commit(t, &f->err), &f->err);
+    txn_end(t);
+    assert_string_equal(entries(f, unique), "k1:\"x\"/[{\"t\":[1,null]}] k2:\"y\"/[7]");
+    assert_int_equal(put(f, "c", "{\"u\":\"y\"}"), ERR_EXISTS);
+}
+
 static void concurrent_equal_values_conflict(void **out)
 {
     struct fixture *f = *out;
@@ -691,6 +749,7 @@ int main(void)
         TEST(ranges_have_bounds_in_aqls_order),
         TEST(sparse_indexes_leave_nulls_out),
         TEST(unique_indexes_name_the_clash),
+        TEST(entries_hold_fields_and_stored_values),
         TEST(concurrent_equal_values_conflict),
         TEST(arrays_are_expanded_without_duplicates),
         TEST(strings_are_found_in_the_order_of_people),
