@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pipeline and its simple operators. */
+/* Operators: how they are built, asked and reset. */
 #include "query/exec.h"
-#include "query/cast.h"
-#include <stdlib.h>
 
-enum { CELLS_MAX = 1 << 20 };
-
-/* ---- helpers ---- */
+enum { CELLS_MAX = 1 << 20, GARBAGE_MAX = 4096, POLL_ROWS = 64 };
 
 enum errc exec_poll(struct exec *x, struct error *err)
 {
@@ -14,19 +10,41 @@ enum errc exec_poll(struct exec *x, struct error *err)
         return fail_num(err, 1500, "query killed");
     if (x->deadline_us && env_mono_us(x->env.env) > x->deadline_us)
         return fail_num(err, 1500, "query killed: it ran longer than maxRuntime");
-    enum errc rc = arena_check(x->arena, err);
-    return rc == OK ? arena_check(x->scratch, err) : rc;
+    return arena_check(x->arena, err);
 }
 
-enum errc exec_keep(struct exec *x, const struct expr *e, struct val *row, struct val *out,
-                    struct error *err)
+/* ---- values ---- */
+
+/* Copies the result to the start of what its evaluation took. */
+static void compact(struct exec *x, struct arena *arena, struct arena_mark mark, struct val *v)
 {
-    if (expr_is_stable(e))
-        return expr_eval(e, row, x->scratch, &x->env, out, err);
+    struct arena_mark scratch = arena_mark(x->scratch);
+    struct val copy = val_copy(x->scratch, *v);
+
+    arena_rewind(arena, mark);
+    *v = val_copy(arena, copy);
+    arena_rewind(x->scratch, scratch);
+}
+
+enum errc exec_value(struct exec *x, const struct expr *e, struct val *row, struct arena *arena,
+                     struct val *out, struct error *err)
+{
+    struct arena_mark mark = arena_mark(arena);
+    enum errc rc = expr_eval(e, row, arena, &x->env, out, err);
+
+    if (rc == OK && arena_used(arena) - mark.total > GARBAGE_MAX)
+        compact(x, arena, mark, out);
+    return rc;
+}
+
+enum errc exec_copy(struct exec *x, const struct expr *e, struct val *row, struct arena *arena,
+                    struct val *out, struct error *err)
+{
     struct arena_mark mark = arena_mark(x->scratch);
     enum errc rc = expr_eval(e, row, x->scratch, &x->env, out, err);
-    if (rc == OK)
-        *out = val_copy(x->arena, *out);
+
+    if (rc == OK && e->kind != EXPR_CONST)
+        *out = val_copy(arena, *out);
     arena_rewind(x->scratch, mark);
     return rc;
 }
@@ -60,26 +78,29 @@ void row_list_add(struct row_list *l, struct arena *arena, struct val v)
     l->items[l->count++] = v;
 }
 
-struct val *exec_copy_row(struct exec *x, const struct val *row)
-{
-    size_t bytes = x->plan->reg_count * sizeof *row;
-    struct val *copy = arena_alloc(x->arena, bytes + 1);
-
-    if (bytes)
-        memcpy(copy, row, bytes);
-    return copy;
-}
-
 const struct collection *exec_collection(const struct exec *x, const struct node *n)
 {
     return catalog_collection_by_id(txn_catalog(x->txn), n->collection);
 }
 
+/* ---- rows ---- */
+
 static size_t rows_max(const struct exec *x)
 {
     size_t regs = x->plan->reg_count ? x->plan->reg_count : 1, rows = CELLS_MAX / regs;
 
-    return rows > LIMIT_ROWS_PER_BATCH ? LIMIT_ROWS_PER_BATCH : rows < 1 ? 1 : rows;
+    return rows > x->rows_max ? x->rows_max : rows < 1 ? 1 : rows;
+}
+
+bool op_is_full(const struct op *op)
+{
+    return op->out.rows >= op->x->rows_max;
+}
+
+void op_begin_batch(struct op *op)
+{
+    op->out.rows = 0;
+    arena_reset(op->batch);
 }
 
 struct val *op_push(struct op *op, const struct val *row)
@@ -97,10 +118,41 @@ struct val *op_push(struct op *op, const struct val *row)
     return to;
 }
 
-static bool out_is_full(const struct op *op)
+static struct op *first_op(struct op *op)
 {
-    return op->out.rows >= rows_max(op->x);
+    while (op->input)
+        op = op->input;
+    return op;
 }
+
+const struct val *op_outer(const struct op *op)
+{
+    while (op->input)
+        op = op->input;
+    return op->outer;
+}
+
+struct val *op_keep_live(struct op *op, const struct val *row, struct arena *arena)
+{
+    const struct node *n = op->n;
+    struct val *live = arena_alloc(arena, (n->live_count + 1) * sizeof *live);
+
+    for (uint32_t i = 0; i < n->live_count; i++)
+        live[i] = val_copy(arena, row[n->live[i]]);
+    return live;
+}
+
+struct val *op_push_live(struct op *op, const struct val *live)
+{
+    const struct node *n = op->n;
+    struct val *row = op_push(op, op_outer(op));
+
+    for (uint32_t i = 0; i < n->live_count; i++)
+        row[n->live[i]] = live[i];
+    return row;
+}
+
+/* ---- asking ---- */
 
 enum errc op_next(struct op *op, struct batch **out, enum exec_status *status, struct error *err)
 {
@@ -117,17 +169,20 @@ enum errc op_next(struct op *op, struct batch **out, enum exec_status *status, s
 
 enum errc op_input_row(struct op *op, struct val **row, enum exec_status *status, struct error *err)
 {
+    *row = NULL;
+    *status = EXEC_ROWS;
     while (!op->in || op->at >= op->in->rows) {
+        struct batch *in;
+        if (op->out.rows)
+            return OK;
         op->in = NULL;
         op->at = 0;
-        struct batch *in;
         enum errc rc = op_next(op->input, &in, status, err);
         if (rc != OK || *status != EXEC_ROWS)
             return rc;
         op->in = in;
     }
     *row = op->in->cells + op->at++ * op->x->plan->reg_count;
-    *status = EXEC_ROWS;
     return OK;
 }
 
@@ -138,6 +193,8 @@ void op_reset(struct op *op)
             op->kind->reset(op);
         if (op->kind->state_bytes)
             memset(op->state, 0, op->kind->state_bytes);
+        arena_reset(op->batch);
+        arena_reset(op->kept);
         op->is_done = false;
         op->in = NULL;
         op->at = 0;
@@ -147,287 +204,11 @@ void op_reset(struct op *op)
     }
 }
 
-/* ---- singleton ---- */
-
-struct singleton {
-    bool was_sent;
-};
-
-static enum errc singleton_next(struct op *op, struct batch **out, enum exec_status *status,
-                                struct error *err)
-{
-    struct singleton *s = op->state;
-
-    (void)err;
-    *status = s->was_sent ? EXEC_DONE : EXEC_ROWS;
-    op->out.rows = 0;
-    if (!s->was_sent)
-        op_push(op, op->outer);
-    s->was_sent = true;
-    *out = &op->out;
-    return OK;
-}
-
-static const struct op_kind op_singleton = { singleton_next, NULL, sizeof(struct singleton) };
-
-/* ---- FOR over a list ---- */
-
-struct enum_list {
-    struct val list, *row;
-    uint64_t at, count;
-    int64_t from, step; /* a range is counted, not built; step 0: no range */
-};
-
-static enum errc range_open(struct op *op, struct enum_list *s, struct error *err)
-{
-    struct exec *x = op->x;
-    struct arena_mark mark = arena_mark(x->scratch);
-    int64_t bound[2] = { 0 };
-    struct val v;
-    enum errc rc = OK;
-
-    for (int i = 0; rc == OK && i < 2; i++) {
-        rc = expr_eval(op->n->expr->kids[i], s->row, x->scratch, &x->env, &v, err);
-        if (rc == OK)
-            bound[i] = val_int(cast_number(x->scratch, v));
-    }
-    arena_rewind(x->scratch, mark);
-    s->at = 0;
-    s->from = bound[0];
-    s->step = bound[0] <= bound[1] ? 1 : -1;
-    s->count = s->step > 0 ? (uint64_t)bound[1] - (uint64_t)bound[0]
-                           : (uint64_t)bound[0] - (uint64_t)bound[1];
-    s->count += s->count < UINT64_MAX;
-    return rc;
-}
-
-static struct val list_value(struct op *op, struct enum_list *s)
-{
-    uint64_t at = s->at++;
-
-    if (!s->step)
-        return val_at(s->list, at);
-    return val_new_int(op->x->arena, (int64_t)((uint64_t)s->from + at * (uint64_t)s->step));
-}
-
-static enum errc list_open(struct op *op, struct enum_list *s, struct error *err)
-{
-    if (op->n->expr->kind == EXPR_RANGE)
-        return range_open(op, s, err);
-    enum errc rc = exec_keep(op->x, op->n->expr, s->row, &s->list, err);
-
-    if (rc != OK)
-        return rc;
-    s->at = 0;
-    s->count = val_count(s->list);
-    if (val_type(s->list) == VAL_ARRAY)
-        return OK;
-    return fail_num(err, 1563,
-                    "collection or array expected as operand to FOR loop; it is a value "
-                    "of type %s",
-                    val_type_name(val_type(s->list)));
-}
-
-static enum errc list_next(struct op *op, struct batch **out, enum exec_status *status,
-                           struct error *err)
-{
-    struct enum_list *s = op->state;
-    enum errc rc = OK;
-
-    op->out.rows = 0;
-    *out = &op->out;
-    while (!out_is_full(op)) {
-        if (s->row && s->at < s->count) {
-            op_push(op, s->row)[op->n->reg] = list_value(op, s);
-            continue;
-        }
-        s->row = NULL;
-        rc = op_input_row(op, &s->row, status, err);
-        if (rc != OK)
-            return rc;
-        if (*status != EXEC_ROWS) {
-            s->row = NULL;
-            break;
-        }
-        rc = list_open(op, s, err);
-        if (rc != OK)
-            return rc;
-    }
-    if (op->out.rows)
-        *status = EXEC_ROWS;
-    return OK;
-}
-
-static const struct op_kind op_enum_list = { list_next, NULL, sizeof(struct enum_list) };
-
-/* ---- FILTER, LET: in place ---- */
-
-static enum errc filter_next(struct op *op, struct batch **out, enum exec_status *status,
-                             struct error *err)
-{
-    size_t regs = op->x->plan->reg_count;
-
-    for (;;) {
-        enum errc rc = op_next(op->input, out, status, err);
-        size_t kept = 0;
-        if (rc != OK || *status != EXEC_ROWS)
-            return rc;
-        for (size_t i = 0; i < (*out)->rows; i++) {
-            struct val *row = (*out)->cells + i * regs;
-            bool passes;
-            rc = exec_test(op->x, (struct expr *const *)&op->n->expr, 1, row, &passes, err);
-            if (rc != OK)
-                return rc;
-            if (passes && kept != i)
-                memcpy((*out)->cells + kept * regs, row, regs * sizeof *row);
-            kept += passes;
-        }
-        op->x->stats->filtered += (*out)->rows - kept;
-        (*out)->rows = kept;
-        if (kept)
-            return OK;
-    }
-}
-
-static const struct op_kind op_filter = { filter_next, NULL, 0 };
-
-static enum errc calc_next(struct op *op, struct batch **out, enum exec_status *status,
-                           struct error *err)
-{
-    size_t regs = op->x->plan->reg_count;
-    enum errc rc = op_next(op->input, out, status, err);
-
-    for (size_t i = 0; rc == OK && *status == EXEC_ROWS && i < (*out)->rows; i++) {
-        struct val *row = (*out)->cells + i * regs;
-        rc = exec_keep(op->x, op->n->expr, row, &row[op->n->reg], err);
-        if (rc == OK && i % 64 == 63)
-            rc = exec_poll(op->x, err);
-    }
-    return rc;
-}
-
-static const struct op_kind op_calc = { calc_next, NULL, 0 };
-
-/* RETURN is evaluated by who drains the pipeline. */
-static enum errc pass_next(struct op *op, struct batch **out, enum exec_status *status,
-                           struct error *err)
-{
-    return op_next(op->input, out, status, err);
-}
-
-static const struct op_kind op_return = { pass_next, NULL, 0 };
-
-/* ---- LIMIT ---- */
-
-struct limit {
-    uint64_t seen;
-    bool has_asked;
-};
-
-static enum errc limit_next(struct op *op, struct batch **out, enum exec_status *status,
-                            struct error *err)
-{
-    struct limit *s = op->state;
-    uint64_t from = (uint64_t)op->n->offset;
-    uint64_t to = op->n->limit < 0 ? UINT64_MAX : from + (uint64_t)op->n->limit;
-    struct val *row;
-
-    op->out.rows = 0;
-    *out = &op->out;
-    while (!out_is_full(op)) {
-        /* LIMIT 0 keeps no row, but the writes under it are made. */
-        bool may_stop = s->has_asked || !op->x->plan->is_write;
-        if (s->seen >= to && !op->n->counts_full && may_stop) {
-            *status = EXEC_DONE;
-            break;
-        }
-        s->has_asked = true;
-        enum errc rc = op_input_row(op, &row, status, err);
-        if (rc != OK)
-            return rc;
-        if (*status != EXEC_ROWS)
-            break;
-        if (s->seen >= from && s->seen < to)
-            op_push(op, row);
-        s->seen++;
-    }
-    if (op->n->counts_full)
-        op->x->stats->full_count = s->seen;
-    if (op->out.rows)
-        *status = EXEC_ROWS;
-    return OK;
-}
-
-static const struct op_kind op_limit = { limit_next, NULL, sizeof(struct limit) };
-
-/* ---- subqueries ---- */
-
-struct subquery {
-    struct batch *in;
-    size_t at;
-    bool is_running;
-    struct row_list rows;
-};
-
-static struct op *first_op(struct op *op)
-{
-    while (op->input)
-        op = op->input;
-    return op;
-}
-
 void op_start_sub(struct op *op, struct val *row)
 {
     op_reset(op->sub);
     first_op(op->sub)->outer = row;
 }
-
-static enum errc subquery_next(struct op *op, struct batch **out, enum exec_status *status,
-                               struct error *err)
-{
-    struct subquery *s = op->state;
-    enum errc rc = OK;
-
-    if (!s->in) {
-        rc = op_next(op->input, &s->in, status, err);
-        if (rc != OK || *status != EXEC_ROWS) {
-            s->in = NULL;
-            return rc;
-        }
-        s->at = 0;
-    }
-    while (s->at < s->in->rows) {
-        struct val *row = s->in->cells + s->at * op->x->plan->reg_count;
-        bool runs = true;
-        if (!s->is_running && op->n->expr) {
-            rc = exec_test(op->x, (struct expr *const *)&op->n->expr, 1, row, &runs, err);
-            if (rc != OK)
-                return rc;
-        }
-        if (!runs) {
-            row[op->n->reg] = val_null;
-            s->at++;
-            continue;
-        }
-        if (!s->is_running) {
-            op_start_sub(op, row);
-            s->rows = (struct row_list){ 0 };
-            s->is_running = true;
-        }
-        rc = exec_drain(op->sub, &s->rows, status, err);
-        if (rc != OK || *status == EXEC_WAIT)
-            return rc;
-        row[op->n->reg] = val_new_array(op->x->arena, s->rows.items, s->rows.count);
-        s->is_running = false;
-        s->at++;
-    }
-    *out = s->in;
-    s->in = NULL;
-    *status = EXEC_ROWS;
-    return exec_poll(op->x, err);
-}
-
-static const struct op_kind op_subquery = { subquery_next, NULL, sizeof(struct subquery) };
 
 /* ---- life ---- */
 
@@ -442,8 +223,6 @@ static const struct op_kind *kind_of(const struct node *n)
         return &op_enum_collection;
     case NODE_INDEX:
         return &op_index;
-    case NODE_PRIMARY:
-        return &op_primary;
     case NODE_VECTOR:
         return &op_vector;
     case NODE_FILTER:
@@ -482,6 +261,8 @@ static struct op *make_ops(struct exec *x, const struct node *n)
     op->n = n;
     op->x = x;
     op->state = arena_zalloc(x->arena, op->kind->state_bytes + 1);
+    op->batch = arena_child(x->arena);
+    op->kept = arena_child(x->arena);
     op->all = x->ops;
     x->ops = op;
     op->input = n->input ? make_ops(x, n->input) : NULL;
@@ -494,6 +275,7 @@ void exec_init(struct exec *x)
     size_t regs = x->plan->reg_count;
 
     x->ops = NULL;
+    x->rows_max = rows_max(x);
     x->root = make_ops(x, x->plan->root);
     struct val *row = arena_alloc(x->arena, (regs + 1) * sizeof *row);
     for (size_t i = 0; i < regs; i++)
@@ -507,34 +289,61 @@ void exec_release(struct exec *x)
         if (op->kind->reset)
             op->kind->reset(op);
         mem_free(op->out.cells);
-        op->out = (struct batch){ 0 };
+        arena_free(op->batch);
+        arena_free(op->kept);
     }
     x->ops = NULL;
 }
 
-enum errc exec_drain(struct op *last, struct row_list *out, enum exec_status *status,
-                     struct error *err)
+/* RETURN of just what the scan under it reads: one copy is enough. */
+static bool returns_documents(const struct op *last)
+{
+    const struct op *scan = last->input;
+
+    return scan && scan->n->scan && scan->n->kind != NODE_VECTOR &&
+           last->n->expr->kind == EXPR_REG && last->n->expr->reg == scan->n->reg;
+}
+
+static enum errc drain_batch(struct op *last, const struct batch *b, struct arena *arena,
+                             struct row_list *out, struct error *err)
 {
     struct exec *x = last->x;
-    bool returns = last->n->kind == NODE_RETURN;
-    struct batch *b;
+    bool is_kept = last->input->docs != NULL;
+    enum errc rc = OK;
     struct val v;
 
+    for (size_t i = 0; rc == OK && i < b->rows; i++) {
+        struct val *row = b->cells + i * x->plan->reg_count;
+        if (is_kept)
+            v = row[last->n->expr->reg];
+        else
+            rc = exec_copy(x, last->n->expr, row, arena, &v, err);
+        row_list_add(out, arena, v);
+        if (rc == OK && i % POLL_ROWS == POLL_ROWS - 1)
+            rc = exec_poll(x, err);
+    }
+    return rc;
+}
+
+enum errc exec_drain(struct op *last, struct arena *arena, struct row_list *out,
+                     enum exec_status *status, struct error *err)
+{
+    struct batch *b;
+    bool returns = last->n->kind == NODE_RETURN;
+
+    if (returns && returns_documents(last))
+        last->input->docs = arena;
     for (;;) {
         enum errc rc = op_next(last, &b, status, err);
+        if (rc == OK && *status == EXEC_ROWS && returns)
+            rc = drain_batch(last, b, arena, out, err);
         if (rc != OK || *status != EXEC_ROWS)
             return rc;
-        for (size_t i = 0; returns && i < b->rows; i++) {
-            rc = exec_keep(x, last->n->expr, b->cells + i * x->plan->reg_count, &v, err);
-            if (rc != OK)
-                return rc;
-            row_list_add(out, x->arena, v);
-        }
     }
 }
 
 enum errc exec_run(struct exec *x, struct row_list *out, enum exec_status *status,
                    struct error *err)
 {
-    return exec_drain(x->root, out, status, err);
+    return exec_drain(x->root, x->arena, out, status, err);
 }

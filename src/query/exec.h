@@ -9,7 +9,7 @@
 #define QUERY_EXEC_H
 
 #include "query/call.h"
-#include "query/expr.h"
+#include "query/plan.h"
 #include "query/query.h"
 #include "store/doc.h"
 #include "store/index.h"
@@ -32,13 +32,22 @@ struct op_kind {
     size_t state_bytes;
 };
 
+/*
+ * Values of a batch live until the operator that gave it is asked for the next
+ * one, or is reset. So an operator that makes rows of its own hands them over
+ * before it asks its input again (op_input_row says when), and one that keeps
+ * rows copies what it keeps. Values from around an inner pipeline outlive its run.
+ */
 struct op {
     const struct op_kind *kind;
     const struct node *n;
     struct exec *x;
     struct op *input;
-    struct op *sub;    /* last operator of an inner pipeline */
-    struct val *outer; /* singleton of an inner pipeline: row to start from */
+    struct op *sub;      /* last operator of an inner pipeline */
+    struct val *outer;   /* singleton of an inner pipeline: row to start from */
+    struct arena *batch; /* values made for the batch given last */
+    struct arena *kept;  /* what lives until the reset */
+    struct arena *docs;  /* scans: where documents go when all of them are results; or NULL */
     struct batch out;
     struct batch *in; /* batch being read */
     size_t at;        /* next row of it */
@@ -49,9 +58,8 @@ struct op {
 
 struct exec {
     const struct plan *plan;
-    struct arena *arena;   /* results, rows: until the query ends */
+    struct arena *arena;   /* operators and results: until the query ends; parent of the others */
     struct arena *scratch; /* one evaluation */
-    size_t memory_limit;   /* of either, and of an operator's own arena */
     struct txn *txn;
     struct expr_env env;
     const struct batch_call *const *calls;
@@ -59,7 +67,8 @@ struct exec {
     const atomic_bool *cancel;
     uint64_t deadline_us; /* monotonic; 0 = none */
     void (*call_done)(struct call_batch *b);
-    void *query; /* for call_done */
+    void *query;     /* for call_done */
+    size_t rows_max; /* of one batch; lowered for wide rows */
     struct op *ops;
     struct op *root;
 };
@@ -72,7 +81,7 @@ struct row_list {
 
 void exec_init(struct exec *x); /* builds the operators of x->plan */
 void exec_release(struct exec *x);
-/* Runs on; *status is DONE or WAIT. */
+/* Runs on; *status is DONE or WAIT. The rows live in x->arena. */
 MUST_CHECK enum errc exec_run(struct exec *x, struct row_list *out, enum exec_status *status,
                               struct error *err);
 
@@ -80,28 +89,47 @@ MUST_CHECK enum errc exec_run(struct exec *x, struct row_list *out, enum exec_st
 
 MUST_CHECK enum errc op_next(struct op *op, struct batch **out, enum exec_status *status,
                              struct error *err);
-/* The next input row; valid until the call after it. */
+/*
+ * The next input row; valid until the call after it. A NULL row with ROWS means
+ * that the input's batch is used up: what is in op->out must be given on first.
+ */
 MUST_CHECK enum errc op_input_row(struct op *op, struct val **row, enum exec_status *status,
                                   struct error *err);
 void op_reset(struct op *op);                      /* the pipeline up to its first operator */
 void op_start_sub(struct op *op, struct val *row); /* op->sub begins again, for this row */
+/* Empties op->out and the memory of its values. */
+void op_begin_batch(struct op *op);
+bool op_is_full(const struct op *op);
 /* A new row of op->out, a copy of row. */
 struct val *op_push(struct op *op, const struct val *row);
+/* The row that the pipeline started from: registers from around it. */
+const struct val *op_outer(const struct op *op);
+/* Copies what is live behind the node of a row, in the order of n->live. */
+struct val *op_keep_live(struct op *op, const struct val *row, struct arena *arena);
+/* A new row of op->out from such a copy. */
+struct val *op_push_live(struct op *op, const struct val *live);
+
 /* Cancelled, too late, over memory? */
 MUST_CHECK enum errc exec_poll(struct exec *x, struct error *err);
-/* Evaluates for keeping: the result outlives the scratch arena. */
-MUST_CHECK enum errc exec_keep(struct exec *x, const struct expr *e, struct val *row,
-                               struct val *out, struct error *err);
+/*
+ * Evaluates into arena. The result may also lie in the row or in the plan; what
+ * was only used on the way is given back when it is much.
+ */
+MUST_CHECK enum errc exec_value(struct exec *x, const struct expr *e, struct val *row,
+                                struct arena *arena, struct val *out, struct error *err);
+/* Evaluates and copies: the result depends on no row. */
+MUST_CHECK enum errc exec_copy(struct exec *x, const struct expr *e, struct val *row,
+                               struct arena *arena, struct val *out, struct error *err);
 MUST_CHECK enum errc exec_test(struct exec *x, struct expr *const *filters, size_t count,
                                struct val *row, bool *passes, struct error *err);
 void row_list_add(struct row_list *l, struct arena *arena, struct val v);
-struct val *exec_copy_row(struct exec *x, const struct val *row);
 const struct collection *exec_collection(const struct exec *x, const struct node *n);
-/* Feeds the rows of an inner pipeline, or the main one, to the list. */
-MUST_CHECK enum errc exec_drain(struct op *last, struct row_list *out, enum exec_status *status,
-                                struct error *err);
+/* Feeds the rows of an inner pipeline, or the main one, to the list; they live in arena. */
+MUST_CHECK enum errc exec_drain(struct op *last, struct arena *arena, struct row_list *out,
+                                enum exec_status *status, struct error *err);
 
-extern const struct op_kind op_enum_collection, op_index, op_primary, op_vector, op_write,
-    op_collect, op_distinct, op_call, op_sort;
+extern const struct op_kind op_singleton, op_enum_list, op_filter, op_calc, op_limit, op_return,
+    op_subquery, op_enum_collection, op_index, op_vector, op_write, op_collect, op_distinct,
+    op_call, op_sort;
 
 #endif

@@ -49,7 +49,7 @@ static enum errc gather_row(struct op *op, struct call *s, struct call_batch *b,
         return rc;
     s->places[b->count] = (uint32_t)s->to;
     for (uint32_t k = 0; rc == OK && k < op->n->expr_count && k < CALL_ARGS_MAX; k++)
-        rc = exec_keep(x, op->n->exprs[k], row, &b->rows[b->count].args[k], err);
+        rc = exec_value(x, op->n->exprs[k], row, op->batch, &b->rows[b->count].args[k], err);
     b->count++;
     return rc;
 }
@@ -59,13 +59,13 @@ static enum errc gather(struct op *op, struct call *s, const struct batch_call *
                         struct call_batch **out, struct error *err)
 {
     struct exec *x = op->x;
-    struct call_batch *b = ARENA_NEW(x->arena, struct call_batch);
+    struct call_batch *b = ARENA_NEW(op->batch, struct call_batch);
     size_t max = s->in->rows - s->from;
 
     if (call->max_rows && call->max_rows < max)
         max = call->max_rows;
-    b->rows = arena_zalloc(x->arena, max * sizeof *b->rows);
-    s->places = arena_alloc(x->arena, max * sizeof *s->places);
+    b->rows = arena_zalloc(op->batch, max * sizeof *b->rows);
+    s->places = arena_alloc(op->batch, max * sizeof *s->places);
     for (s->to = s->from; s->to < s->in->rows && b->count < max; s->to++) {
         enum errc rc = gather_row(op, s, b, err);
         if (rc != OK)
@@ -109,7 +109,7 @@ static enum errc take(struct op *op, struct call *s, struct error *err)
             rc = r->err.code;
         } else {
             struct val v = { r->result.len ? (const uint8_t *)r->result.ptr : NULL };
-            row[op->n->reg] = val_copy(x->arena, v);
+            row[op->n->reg] = val_copy(op->batch, v);
         }
     }
     batch_free(s);
@@ -146,6 +146,7 @@ static enum errc call_next(struct op *op, struct batch **out, enum exec_status *
                 s->in = NULL;
                 return rc;
             }
+            arena_reset(op->batch);
             s->from = 0;
             continue;
         }

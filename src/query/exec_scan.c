@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading collections. A stored document is tested where it lies; only
- * survivors are copied.
+ * Reading collections. A stored document is tested where it lies; of survivors
+ * only what the query uses is copied. An index that holds all of it is read
+ * alone; an entry that cannot give a value back exactly is looked up after all.
  */
-#include "query/exec.h"
+#include "query/exec_scan.h"
+#include "query/intern.h"
 
-enum { POLL_ROWS = 256, PROJECT_FROM_BYTES = 256 };
-
-/* A source of documents for one input row. */
-struct scan {
+struct scan_state {
     struct val *row; /* input row; NULL = take the next one */
     struct doc_iter *docs;
     struct index_iter *keys;
-    struct val *list; /* values that are looked up one after the other */
+    const struct index_def *index; /* of the access in hand */
+    uint32_t access;               /* the next one */
+    uint32_t wanted;               /* bits: fields that projections take from entries */
+    struct val *list;              /* values that are looked up one after the other */
     size_t at, count;
     struct index_range range;
-    struct vector_hit *hits;
+    struct intern seen; /* keys that an earlier access gave */
     unsigned since_poll;
 };
 
 static void scan_close(struct op *op)
 {
-    struct scan *s = op->state;
+    struct scan_state *s = op->state;
 
     doc_iter_free(s->docs);
     index_iter_free(s->keys);
@@ -29,98 +31,128 @@ static void scan_close(struct op *op)
     s->keys = NULL;
 }
 
-static enum errc gone(const struct node *n, struct error *err)
+enum errc scan_gone(const struct node *n, struct error *err)
 {
     return fail_num(err, 1203, "collection %llu does not exist any more",
                     (unsigned long long)n->collection);
 }
 
-/* A large document of which little is used is not copied whole. */
-static struct val keep_doc(struct exec *x, const struct node *n, struct val doc)
-{
-    struct slice names[PROJECTION_MAX];
-    struct val values[PROJECTION_MAX];
-    size_t count = 0;
+/* ---- one document ---- */
 
-    if (n->projects && !n->projection_count)
-        return val_null;
-    if (!n->projects || val_size(doc) < PROJECT_FROM_BYTES)
-        return val_copy(x->arena, doc);
-    for (uint32_t i = 0; i < n->projection_count; i++) {
-        const struct attribute *a = &n->projection[i];
-        if (val_find_hashed(doc, a->name, a->hash, &values[count]))
-            names[count++] = a->name;
-    }
-    return val_new_object(x->arena, names, values, count);
+static struct val path_value(struct val v, const struct projection *p, uint32_t from)
+{
+    for (uint32_t i = from; i < p->count; i++)
+        if (!val_find_hashed(v, p->names[i], p->hashes[i], &v))
+            return val_null;
+    return v;
 }
 
-/* Tests doc with the row's registers; a survivor becomes a row of out. */
-static enum errc offer(struct op *op, struct scan *s, struct val doc, struct error *err)
+void scan_keep(struct op *op, struct val *row, struct val doc)
 {
-    struct val *row = op_push(op, s->row);
+    const struct scan *scan = op->n->scan;
+
+    row[op->n->reg] = scan->projects ? val_null : val_copy(op->docs ? op->docs : op->batch, doc);
+    for (uint32_t i = 0; i < scan->projection_count; i++) {
+        const struct projection *p = &scan->projections[i];
+        row[p->reg] = val_copy(op->batch, path_value(doc, p, 0));
+    }
+}
+
+static enum errc count_offer(struct op *op, unsigned *since_poll, bool passes, struct error *err)
+{
+    op->x->stats->filtered += !passes;
+    if (++*since_poll < SCAN_POLL_ROWS)
+        return OK;
+    *since_poll = 0;
+    return exec_poll(op->x, err);
+}
+
+enum errc scan_offer(struct op *op, struct val *row, struct val doc, unsigned *since_poll,
+                     struct error *err)
+{
+    const struct scan *scan = op->n->scan;
     bool passes;
 
     row[op->n->reg] = doc;
-    enum errc rc = exec_test(op->x, op->n->filters, op->n->filter_count, row, &passes, err);
-    if (rc == OK && passes)
-        row[op->n->reg] = keep_doc(op->x, op->n, doc);
-    if (rc == OK && !passes) {
-        op->out.rows--;
-        op->x->stats->filtered++;
+    enum errc rc = exec_test(op->x, scan->filters, scan->filter_count, row, &passes, err);
+    if (rc != OK)
+        return rc;
+    if (passes)
+        scan_keep(op, op_push(op, row), doc);
+    return count_offer(op, since_poll, passes, err);
+}
+
+/* The same when filters look at registers: they are set before. */
+static enum errc offer_covered(struct op *op, struct scan_state *s, struct error *err)
+{
+    const struct scan *scan = op->n->scan;
+    bool passes;
+    enum errc rc = exec_test(op->x, scan->filters, scan->filter_count, s->row, &passes, err);
+
+    if (rc != OK)
+        return rc;
+    if (passes) {
+        struct val *row = op_push(op, s->row);
+        row[op->n->reg] = val_null;
+        for (uint32_t i = 0; i < scan->projection_count; i++)
+            row[scan->projections[i].reg] = val_copy(op->batch, row[scan->projections[i].reg]);
     }
-    if (rc == OK && ++s->since_poll >= POLL_ROWS) {
-        s->since_poll = 0;
-        rc = exec_poll(op->x, err);
-    }
-    return rc;
+    return count_offer(op, &s->since_poll, passes, err);
 }
 
 /* Fetches by key; a key that is not there is skipped. */
-static enum errc offer_key(struct op *op, struct scan *s, const struct collection *c,
+static enum errc offer_key(struct op *op, struct scan_state *s, const struct collection *c,
                            struct slice key, struct error *err)
 {
     struct exec *x = op->x;
+    const struct scan *scan = op->n->scan;
     struct arena_mark mark = arena_mark(x->scratch);
     struct val doc;
     enum errc rc = doc_get(x->txn, c, key, x->scratch, &doc, err);
 
     x->stats->document_lookups++;
-    if (rc == OK)
-        rc = offer(op, s, doc, err);
-    else if (rc == ERR_NOT_FOUND)
+    if (rc == OK && scan->is_covering) {
+        for (uint32_t i = 0; i < scan->projection_count; i++)
+            s->row[scan->projections[i].reg] = path_value(doc, &scan->projections[i], 0);
+        rc = offer_covered(op, s, err);
+    } else if (rc == OK) {
+        rc = scan_offer(op, s->row, doc, &s->since_poll, err);
+    } else if (rc == ERR_NOT_FOUND) {
         rc = OK;
+    }
     arena_rewind(x->scratch, mark);
     return rc;
 }
 
+/* ---- rows ---- */
+
 struct source {
-    enum errc (*open)(struct op *op, struct scan *s, const struct collection *c, struct error *err);
+    enum errc (*open)(struct op *op, struct scan_state *s, const struct collection *c,
+                      struct error *err);
     /* One document or key; *has false at the end. */
-    enum errc (*step)(struct op *op, struct scan *s, const struct collection *c, bool *has,
+    enum errc (*step)(struct op *op, struct scan_state *s, const struct collection *c, bool *has,
                       struct error *err);
 };
 
 static enum errc scan_next(struct op *op, const struct source *src, struct batch **out,
                            enum exec_status *status, struct error *err)
 {
-    struct scan *s = op->state;
+    struct scan_state *s = op->state;
     const struct collection *c = exec_collection(op->x, op->n);
     enum errc rc = OK;
     bool has;
 
     if (!c)
-        return gone(op->n, err);
-    op->out.rows = 0;
+        return scan_gone(op->n, err);
+    op_begin_batch(op);
     *out = &op->out;
-    while (op->out.rows < LIMIT_ROWS_PER_BATCH) {
+    while (!op_is_full(op)) {
         if (!s->row) {
             rc = op_input_row(op, &s->row, status, err);
-            if (rc == OK && *status != EXEC_ROWS) {
-                s->row = NULL;
+            if (rc != OK || !s->row)
                 break;
-            }
-            if (rc == OK)
-                rc = src->open(op, s, c, err);
+            arena_reset(op->kept);
+            rc = src->open(op, s, c, err);
         }
         if (rc == OK)
             rc = src->step(op, s, c, &has, err);
@@ -133,19 +165,19 @@ static enum errc scan_next(struct op *op, const struct source *src, struct batch
     }
     if (op->out.rows)
         *status = EXEC_ROWS;
-    return OK;
+    return rc;
 }
 
 /* ---- all documents ---- */
 
-static enum errc all_open(struct op *op, struct scan *s, const struct collection *c,
+static enum errc all_open(struct op *op, struct scan_state *s, const struct collection *c,
                           struct error *err)
 {
     return doc_iter_new(&s->docs, op->x->txn, c, err);
 }
 
-static enum errc all_step(struct op *op, struct scan *s, const struct collection *c, bool *has,
-                          struct error *err)
+static enum errc all_step(struct op *op, struct scan_state *s, const struct collection *c,
+                          bool *has, struct error *err)
 {
     struct val doc;
 
@@ -154,7 +186,7 @@ static enum errc all_step(struct op *op, struct scan *s, const struct collection
     if (!*has)
         return doc_iter_check(s->docs, err);
     op->x->stats->scanned_full++;
-    return offer(op, s, doc, err);
+    return scan_offer(op, s->row, doc, &s->since_poll, err);
 }
 
 static enum errc all_next(struct op *op, struct batch **out, enum exec_status *status,
@@ -165,18 +197,19 @@ static enum errc all_next(struct op *op, struct batch **out, enum exec_status *s
     return scan_next(op, &all, out, status, err);
 }
 
-const struct op_kind op_enum_collection = { all_next, scan_close, sizeof(struct scan) };
+const struct op_kind op_enum_collection = { all_next, scan_close, sizeof(struct scan_state) };
 
-/* ---- lookups ---- */
+/* ---- by index ---- */
 
-/* Different values only: the hash table holds places + 1. */
-static size_t unique_values(struct arena *arena, struct val *items, size_t count)
+size_t scan_unique_values(struct arena *arena, struct val *items, size_t count)
 {
     size_t slots = 16, kept = 0;
 
+    if (count < 2)
+        return count;
     while (slots < count * 2)
         slots *= 2;
-    uint32_t *table = arena_zalloc(arena, slots * sizeof *table);
+    uint32_t *table = arena_zalloc(arena, slots * sizeof *table); /* places + 1 */
     for (size_t i = 0; i < count; i++) {
         size_t at = val_hash(items[i]) & (slots - 1);
         while (table[at] && !val_equal(items[table[at] - 1], items[i]))
@@ -189,101 +222,215 @@ static size_t unique_values(struct arena *arena, struct val *items, size_t count
     return kept;
 }
 
-/* The values of the array that the expression gives; of no array none, or itself. */
-static enum errc list_values(struct op *op, struct scan *s, const struct expr *e, bool takes_one,
-                             struct error *err)
+/* The values to look up: the elements of an array, or the value itself. */
+static enum errc open_list(struct op *op, struct scan_state *s, const struct expr *e,
+                           bool takes_elements, struct error *err)
 {
     struct val list;
-    enum errc rc = exec_keep(op->x, e, s->row, &list, err);
+    enum errc rc = exec_value(op->x, e, s->row, op->kept, &list, err);
 
     s->at = 0;
     s->count = 0;
     if (rc != OK)
         return rc;
     bool is_array = val_type(list) == VAL_ARRAY;
-    size_t count = is_array ? val_count(list) : takes_one;
-    s->list = arena_alloc(op->x->arena, (count + 1) * sizeof *s->list);
+    size_t count = !takes_elements ? 1 : is_array ? val_count(list) : 0;
+    s->list = arena_alloc(op->kept, (count + 1) * sizeof *s->list);
     for (size_t i = 0; i < count; i++)
-        s->list[i] = is_array ? val_at(list, i) : list;
-    s->count = unique_values(op->x->arena, s->list, count);
+        s->list[i] = takes_elements ? val_at(list, i) : list;
+    s->count = scan_unique_values(op->kept, s->list, count);
     return OK;
 }
 
-/* ---- a persistent index ---- */
-
 /* Bounds outlive the evaluation: with a list the same prefix is scanned for each value. */
-static enum errc index_bounds(struct op *op, struct scan *s, const struct index_def *index,
-                              struct error *err)
+static enum errc open_range(struct op *op, struct scan_state *s, const struct access *a,
+                            struct error *err)
 {
-    const struct node *n = op->n;
-    struct val *equal = arena_alloc(op->x->arena, (index->field_count + 1) * sizeof *equal);
+    struct exec *x = op->x;
+    struct val *equal = arena_alloc(op->kept, (a->equal_count + 2) * sizeof *equal);
     enum errc rc = OK;
 
     s->range = (struct index_range){ .equal = equal,
-                                     .equal_count = n->expr_count,
-                                     .lower_included = n->lower_included,
-                                     .upper_included = n->upper_included };
-    for (uint32_t i = 0; i < n->expr_count; i++)
-        TRY(exec_keep(op->x, n->exprs[i], s->row, &equal[i], err));
-    if (n->lower)
-        TRY(exec_keep(op->x, n->lower, s->row, &s->range.lower, err));
-    if (n->upper)
-        TRY(exec_keep(op->x, n->upper, s->row, &s->range.upper, err));
+                                     .equal_count = a->equal_count,
+                                     .lower_included = a->lower_included,
+                                     .upper_included = a->upper_included,
+                                     .is_reverse = op->n->scan->is_reverse };
+    for (uint32_t i = 0; i < a->equal_count; i++)
+        TRY(exec_value(x, a->equal[i], s->row, op->kept, &equal[i], err));
+    if (a->lower)
+        TRY(exec_value(x, a->lower, s->row, op->kept, &s->range.lower, err));
+    if (a->upper)
+        TRY(exec_value(x, a->upper, s->row, op->kept, &s->range.upper, err));
 out:
     return rc;
 }
 
-/* Scans on, with the next value of the list if there is one. */
-static enum errc index_advance(struct op *op, struct scan *s, const struct collection *c,
-                               struct error *err)
+/* A decoded plan may ask for what the index does not have. */
+static bool has_sources(const struct scan *scan, const struct index_def *index)
 {
-    const struct index_def *index = collection_index(c, op->n->index);
-    struct val *equal = (struct val *)s->range.equal;
-
-    if (op->n->expr) {
-        equal[op->n->expr_count] = s->list[s->at++];
-        s->range.equal_count = op->n->expr_count + 1;
+    for (uint32_t i = 0; scan->is_covering && i < scan->projection_count; i++) {
+        uint8_t source = scan->projections[i].source;
+        if (source == SOURCE_NONE || (source < SOURCE_STORED && source >= index->field_count))
+            return false;
     }
-    return index_scan(&s->keys, op->x->txn, c, index, &s->range, err);
+    return true;
 }
 
-static enum errc index_open(struct op *op, struct scan *s, const struct collection *c,
+/* The next access; its range is scanned at once, its list value by value. */
+static enum errc next_access(struct op *op, struct scan_state *s, const struct collection *c,
+                             struct error *err)
+{
+    const struct access *a = &op->n->scan->accesses[s->access++];
+
+    s->index = collection_index(c, a->index);
+    if (!s->index || a->equal_count + (a->in != NULL) > s->index->field_count ||
+        !has_sources(op->n->scan, s->index))
+        return fail_num(err, 1212, "index %llu does not exist any more",
+                        (unsigned long long)a->index);
+    if (s->index->kind == INDEX_PRIMARY)
+        return open_list(op, s, a->in ? a->in : a->equal[0], a->in != NULL, err);
+    enum errc rc = open_range(op, s, a, err);
+    if (rc == OK && a->in)
+        return open_list(op, s, a->in, true, err);
+    s->count = s->at = 0;
+    return rc == OK ? index_scan(&s->keys, op->x->txn, c, s->index, &s->range, err) : rc;
+}
+
+static enum errc index_open(struct op *op, struct scan_state *s, const struct collection *c,
                             struct error *err)
 {
-    const struct node *n = op->n;
-    const struct index_def *index = collection_index(c, n->index);
+    const struct scan *scan = op->n->scan;
 
-    if (!index || n->expr_count + (n->expr != NULL) > index->field_count)
-        return fail_num(err, 1212, "index %llu does not exist any more",
-                        (unsigned long long)n->index);
-    enum errc rc = index_bounds(op, s, index, err);
-    if (rc == OK && n->expr)
-        return list_values(op, s, n->expr, false, err);
-    return rc == OK ? index_advance(op, s, c, err) : rc;
+    s->wanted = 0;
+    for (uint32_t i = 0; i < scan->projection_count; i++)
+        if (scan->projections[i].source < LIMIT_INDEX_FIELDS)
+            s->wanted |= 1u << scan->projections[i].source;
+    s->access = 0;
+    s->seen = (struct intern){ .arena = op->kept };
+    return next_access(op, s, c, err);
 }
 
-static enum errc index_step(struct op *op, struct scan *s, const struct collection *c, bool *has,
+/* Scans on with the next value of the list. */
+static enum errc next_value(struct op *op, struct scan_state *s, const struct collection *c,
                             struct error *err)
+{
+    struct val *equal = (struct val *)s->range.equal;
+    const struct access *a = &op->n->scan->accesses[s->access - 1];
+
+    equal[a->equal_count] = s->list[s->at++];
+    s->range.equal_count = a->equal_count + 1;
+    return index_scan(&s->keys, op->x->txn, c, s->index, &s->range, err);
+}
+
+static struct val key_source(const struct projection *p, const struct collection *c,
+                             struct slice key, struct arena *arena)
+{
+    if (p->source == SOURCE_KEY)
+        return val_new_string(arena, key);
+    return val_new_string(
+        arena, slice_str(arena_printf(arena, "%.*s/%.*s", SLICE_ARG(c->name), SLICE_ARG(key))));
+}
+
+/* Sets the registers of the projections from the entry; *is_exact false: read the document. */
+static enum errc read_entry(struct op *op, struct scan_state *s, const struct collection *c,
+                            struct slice key, bool *is_exact, struct error *err)
+{
+    const struct scan *scan = op->n->scan;
+    struct arena *arena = op->x->scratch;
+    struct index_values values;
+    enum errc rc = index_iter_values(s->keys, s->wanted, arena, &values, err);
+
+    *is_exact = rc == OK && values.is_exact;
+    for (uint32_t i = 0; *is_exact && i < scan->projection_count; i++) {
+        const struct projection *p = &scan->projections[i];
+        struct val v;
+        if (p->source == SOURCE_KEY || p->source == SOURCE_ID) {
+            v = key_source(p, c, key, arena);
+        } else if (p->source >= SOURCE_STORED) {
+            *is_exact = !val_is_null(values.stored);
+            v = val_at(values.stored, p->source - SOURCE_STORED);
+        } else {
+            v = values.fields[p->source];
+        }
+        s->row[p->reg] = path_value(v, p, p->source_skip);
+    }
+    return rc;
+}
+
+static enum errc offer_entry(struct op *op, struct scan_state *s, const struct collection *c,
+                             struct slice key, struct error *err)
+{
+    struct exec *x = op->x;
+    bool is_exact = true;
+    enum errc rc = OK;
+
+    x->stats->scanned_index++;
+    if (!op->n->scan->is_covering)
+        return offer_key(op, s, c, key, err);
+    struct arena_mark mark = arena_mark(x->scratch);
+    if (op->n->scan->projection_count)
+        rc = read_entry(op, s, c, key, &is_exact, err);
+    if (rc == OK && is_exact)
+        rc = offer_covered(op, s, err);
+    arena_rewind(x->scratch, mark);
+    return rc == OK && !is_exact ? offer_key(op, s, c, key, err) : rc;
+}
+
+/* A key of the list, or the key of an _id of this collection. */
+static enum errc offer_listed(struct op *op, struct scan_state *s, const struct collection *c,
+                              struct error *err)
+{
+    struct val v = s->list[s->at++];
+    struct slice name, key;
+
+    if (val_type(v) != VAL_STRING)
+        return OK;
+    if (!doc_split_id(val_string(v), &name, &key))
+        key = val_string(v);
+    else if (!slice_eq(name, c->name))
+        return OK;
+    op->x->stats->scanned_index++;
+    if (op->n->scan->access_count > 1) {
+        bool is_new;
+        intern_add(&s->seen, key, &is_new);
+        if (!is_new)
+            return OK;
+    }
+    return offer_key(op, s, c, key, err);
+}
+
+static enum errc offer_scanned(struct op *op, struct scan_state *s, const struct collection *c,
+                               struct slice key, struct error *err)
+{
+    bool is_new = true;
+
+    if (op->n->scan->access_count > 1)
+        intern_add(&s->seen, key, &is_new);
+    return is_new ? offer_entry(op, s, c, key, err) : OK;
+}
+
+static enum errc index_step(struct op *op, struct scan_state *s, const struct collection *c,
+                            bool *has, struct error *err)
 {
     struct slice key;
 
+    *has = true;
     for (;;) {
-        *has = s->keys && index_iter_next(s->keys, &key);
-        if (*has)
-            break;
-        enum errc rc = s->keys ? index_iter_check(s->keys, err) : OK;
+        enum errc rc;
+        if (s->keys && index_iter_next(s->keys, &key))
+            return offer_scanned(op, s, c, key, err);
+        rc = s->keys ? index_iter_check(s->keys, err) : exec_poll(op->x, err);
         index_iter_free(s->keys);
         s->keys = NULL;
-        if (rc != OK || !op->n->expr || s->at == s->count)
+        *has = s->at < s->count || s->access < op->n->scan->access_count;
+        if (rc != OK || !*has)
             return rc;
-        rc = exec_poll(op->x, err);
-        if (rc == OK)
-            rc = index_advance(op, s, c, err);
+        if (s->at < s->count && s->index->kind == INDEX_PRIMARY)
+            return offer_listed(op, s, c, err);
+        rc = s->at < s->count ? next_value(op, s, c, err) : next_access(op, s, c, err);
         if (rc != OK)
             return rc;
     }
-    op->x->stats->scanned_index++;
-    return offer_key(op, s, c, key, err);
 }
 
 static enum errc index_next(struct op *op, struct batch **out, enum exec_status *status,
@@ -294,140 +441,4 @@ static enum errc index_next(struct op *op, struct batch **out, enum exec_status 
     return scan_next(op, &by_index, out, status, err);
 }
 
-const struct op_kind op_index = { index_next, scan_close, sizeof(struct scan) };
-
-/* ---- by key ---- */
-
-static enum errc primary_open(struct op *op, struct scan *s, const struct collection *c,
-                              struct error *err)
-{
-    (void)c;
-    return list_values(op, s, op->n->exprs[0], true, err);
-}
-
-static enum errc primary_step(struct op *op, struct scan *s, const struct collection *c, bool *has,
-                              struct error *err)
-{
-    struct slice name, key;
-
-    *has = s->at < s->count;
-    if (!*has)
-        return OK;
-    struct val v = s->list[s->at++];
-    if (val_type(v) != VAL_STRING)
-        return OK;
-    if (!doc_split_id(val_string(v), &name, &key))
-        key = val_string(v);
-    else if (!slice_eq(name, c->name))
-        return OK;
-    op->x->stats->scanned_index++;
-    return offer_key(op, s, c, key, err);
-}
-
-static enum errc primary_next(struct op *op, struct batch **out, enum exec_status *status,
-                              struct error *err)
-{
-    static const struct source by_key = { primary_open, primary_step };
-
-    return scan_next(op, &by_key, out, status, err);
-}
-
-const struct op_kind op_primary = { primary_next, scan_close, sizeof(struct scan) };
-
-/* ---- nearest vectors ---- */
-
-struct near_filter {
-    struct op *op;
-    struct scan *s;
-    const struct collection *c;
-    enum errc rc;
-    struct error *err;
-};
-
-/* Called per candidate: the conditions of the query decide before the k are chosen. */
-static bool near_passes(void *ctx, struct slice key)
-{
-    struct near_filter *f = ctx;
-    struct exec *x = f->op->x;
-    struct arena_mark mark = arena_mark(x->scratch);
-    struct val doc;
-    bool passes = false;
-
-    if (f->rc != OK)
-        return false;
-    f->rc = doc_get(x->txn, f->c, key, x->scratch, &doc, f->err);
-    if (f->rc == OK) {
-        struct val before = f->s->row[f->op->n->reg];
-        f->s->row[f->op->n->reg] = doc;
-        f->rc = exec_test(x, f->op->n->filters, f->op->n->filter_count, f->s->row, &passes, f->err);
-        f->s->row[f->op->n->reg] = before;
-    }
-    arena_rewind(x->scratch, mark);
-    if (f->rc == OK && ++f->s->since_poll % POLL_ROWS == 0)
-        f->rc = exec_poll(x, f->err);
-    x->stats->filtered += f->rc == OK && !passes;
-    return passes;
-}
-
-static enum errc vector_open(struct op *op, struct scan *s, const struct collection *c,
-                             struct error *err)
-{
-    struct exec *x = op->x;
-    const struct index_def *index = collection_index(c, op->n->index);
-    struct near_filter filter = { op, s, c, OK, err };
-    struct val query;
-    void *hits;
-    float *floats;
-    enum errc rc = OK;
-
-    if (!index)
-        return fail_num(err, 1554, "failed vector search: the index does not exist any more");
-    TRY(exec_keep(x, op->n->exprs[0], s->row, &query, err));
-    floats = arena_alloc(x->arena, (index->dimension + 1) * sizeof *floats);
-    if (val_floats(query, floats, index->dimension) != (long)index->dimension)
-        return fail_num(err, 1554, "failed vector search: the query must be an array of %u numbers",
-                        index->dimension);
-    TRY(arena_try(x->arena, ((size_t)op->n->limit + 1) * sizeof *s->hits, &hits, err));
-    s->hits = hits;
-    s->at = 0;
-    s->count = 0;
-    if (!op->n->limit)
-        return OK;
-    TRY(vector_search(x->txn, c, index, floats, index->dimension, (size_t)op->n->limit,
-                      op->n->filter_count ? near_passes : NULL, &filter, x->arena, s->hits,
-                      &s->count, err));
-    rc = filter.rc;
-    x->stats->scanned_index += s->count;
-out:
-    return rc;
-}
-
-static enum errc vector_step(struct op *op, struct scan *s, const struct collection *c, bool *has,
-                             struct error *err)
-{
-    struct exec *x = op->x;
-    struct val doc;
-
-    *has = s->at < s->count;
-    if (!*has)
-        return OK;
-    const struct vector_hit *hit = &s->hits[s->at++];
-    enum errc rc = doc_get(x->txn, c, hit->key, x->arena, &doc, err);
-    if (rc != OK)
-        return rc;
-    x->stats->document_lookups++;
-    struct val *row = op_push(op, s->row);
-    row[op->n->reg] = doc;
-    row[op->n->reg2] = val_new_double(x->arena, hit->score);
-    return OK;
-}
-
-static enum errc vector_next(struct op *op, struct batch **out, enum exec_status *status,
-                             struct error *err)
-{
-    static const struct source by_vector = { vector_open, vector_step };
-
-    return scan_next(op, &by_vector, out, status, err);
-}
-
-const struct op_kind op_vector = { vector_next, scan_close, sizeof(struct scan) };
+const struct op_kind op_index = { index_next, scan_close, sizeof(struct scan_state) };

@@ -5,11 +5,35 @@
  */
 #include "query/exec.h"
 
-struct write {
-    struct val **rows;
-    size_t count, cap, at;
-    bool is_drained;
+enum { POLL_ROWS = 256 };
+
+struct written {
+    struct val *live;
+    struct val old_doc, new_doc;
 };
+
+struct write {
+    struct written *rows; /* in op->kept */
+    size_t count, cap;
+    struct val *row;   /* the row in hand, all registers */
+    size_t next, kept; /* rows that were looked at; those of them that stay */
+    size_t at;
+    bool is_drained, is_asking; /* UPSERT: its inner pipeline runs */
+    struct row_list found;
+};
+
+static void keep_row(struct op *op, struct write *s, const struct val *row)
+{
+    if (s->count == s->cap) {
+        size_t cap = s->cap ? s->cap * 2 : 64;
+        struct written *rows = arena_alloc(op->kept, cap * sizeof *rows);
+        if (s->count)
+            memcpy(rows, s->rows, s->count * sizeof *rows);
+        s->rows = rows;
+        s->cap = cap;
+    }
+    s->rows[s->count++] = (struct written){ op_keep_live(op, row, op->kept), val_null, val_null };
+}
 
 static enum errc drain(struct op *op, struct write *s, enum exec_status *status, struct error *err)
 {
@@ -21,18 +45,23 @@ static enum errc drain(struct op *op, struct write *s, enum exec_status *status,
             return rc;
         if (*status == EXEC_DONE)
             break;
-        if (s->count == s->cap) {
-            size_t cap = s->cap ? s->cap * 2 : 64;
-            struct val **rows = arena_alloc(op->x->arena, cap * sizeof(*rows));
-            if (s->count)
-                memcpy(rows, s->rows, s->count * sizeof(*rows));
-            s->rows = rows;
-            s->cap = cap;
-        }
-        s->rows[s->count++] = exec_copy_row(op->x, row);
+        keep_row(op, s, row);
+        rc = s->count % POLL_ROWS == 0 ? exec_poll(op->x, err) : OK;
+        if (rc != OK)
+            return rc;
     }
     s->is_drained = true;
+    s->row = arena_alloc(op->kept, (op->x->plan->reg_count + 1) * sizeof *s->row);
     return OK;
+}
+
+/* Registers of the row as they were when it came in. */
+static struct val *open_row(struct op *op, struct write *s, const struct written *w)
+{
+    memcpy(s->row, op_outer(op), op->x->plan->reg_count * sizeof *s->row);
+    for (uint32_t i = 0; i < op->n->live_count; i++)
+        s->row[op->n->live[i]] = w->live[i];
+    return s->row;
 }
 
 /* "key", "collection/key", or a document that names itself. */
@@ -56,37 +85,31 @@ static enum errc target(const struct collection *c, struct val v, struct slice *
     return OK;
 }
 
-/* Looks the document up in the transaction's present state, own writes included. */
-static enum errc upsert(struct op *op, const struct collection *c, struct val *row,
+/*
+ * Looks the document up in the transaction's present state, own writes included:
+ * the inner pipeline gives it (or null) and what is to be written.
+ */
+static enum errc upsert(struct op *op, struct write *s, const struct collection *c,
                         const struct doc_options *opt, struct doc_change *change, struct error *err)
 {
     struct exec *x = op->x;
-    const struct node *n = op->n;
-    struct row_list found = { 0 };
-    enum exec_status status;
-    struct val doc;
-    enum errc rc = OK;
+    struct val found = s->found.count ? s->found.items[0] : val_null;
+    struct val old = val_at(found, 0), doc = val_at(found, 1);
 
-    op_start_sub(op, row);
-    TRY(exec_drain(op->sub, &found, &status, err));
-    row[n->reg] = found.count ? found.items[0] : val_null;
-    TRY(exec_keep(x, n->exprs[found.count > 0], row, &doc, err));
-    if (!found.count)
-        return doc_insert(x->txn, c, doc, opt, x->arena, change, err);
-    struct slice key = val_string(val_get(row[n->reg], slice_str("_key")));
-    if (n->write.is_replace)
-        return doc_replace(x->txn, c, key, doc, opt, x->arena, change, err);
-    return doc_update(x->txn, c, key, doc, opt, x->arena, change, err);
-out:
-    return rc;
+    if (val_is_null(old))
+        return doc_insert(x->txn, c, doc, opt, x->scratch, change, err);
+    struct slice key = val_string(val_get(old, slice_str("_key")));
+    if (op->n->write->is_replace)
+        return doc_replace(x->txn, c, key, doc, opt, x->scratch, change, err);
+    return doc_update(x->txn, c, key, doc, opt, x->scratch, change, err);
 }
 
-static enum errc apply(struct op *op, const struct collection *c, struct val *row,
+static enum errc apply(struct op *op, struct write *s, const struct collection *c,
                        struct doc_change *change, struct error *err)
 {
     struct exec *x = op->x;
     const struct node *n = op->n;
-    const struct write_options *w = &n->write;
+    const struct write_options *w = n->write;
     struct doc_options opt = { .overwrite = (enum overwrite_mode)w->overwrite,
                                .drop_nulls = w->drop_nulls,
                                .replace_objects = w->replace_objects,
@@ -96,75 +119,103 @@ static enum errc apply(struct op *op, const struct collection *c, struct val *ro
     enum errc rc = OK;
 
     if (n->kind == NODE_UPSERT)
-        return upsert(op, c, row, &opt, change, err);
-    TRY(exec_keep(x, n->exprs[n->expr_count - 1], row, &doc, err));
+        return upsert(op, s, c, &opt, change, err);
+    TRY(exec_value(x, n->exprs[n->expr_count - 1], s->row, x->scratch, &doc, err));
     if (n->kind == NODE_INSERT)
-        return doc_insert(x->txn, c, doc, &opt, x->arena, change, err);
+        return doc_insert(x->txn, c, doc, &opt, x->scratch, change, err);
     name = doc;
     if (n->expr_count == 2 && n->exprs[0])
-        TRY(exec_keep(x, n->exprs[0], row, &name, err));
+        TRY(exec_value(x, n->exprs[0], s->row, x->scratch, &name, err));
     TRY(target(c, name, &key, err));
-    if (w->check_rev && n->expr_count == 2 && val_type(name) == VAL_OBJECT)
+    if (w->check_rev && val_type(name) == VAL_OBJECT)
         opt.if_rev = val_string(val_get(name, slice_str("_rev")));
-    if (n->kind == NODE_REMOVE) {
-        if (w->check_rev && val_type(name) == VAL_OBJECT)
-            opt.if_rev = val_string(val_get(name, slice_str("_rev")));
-        return doc_remove(x->txn, c, key, &opt, x->arena, change, err);
-    }
+    if (n->kind == NODE_REMOVE)
+        return doc_remove(x->txn, c, key, &opt, x->scratch, change, err);
     if (n->kind == NODE_UPDATE)
-        return doc_update(x->txn, c, key, doc, &opt, x->arena, change, err);
-    return doc_replace(x->txn, c, key, doc, &opt, x->arena, change, err);
+        return doc_update(x->txn, c, key, doc, &opt, x->scratch, change, err);
+    return doc_replace(x->txn, c, key, doc, &opt, x->scratch, change, err);
 out:
     return rc;
 }
 
-/* One write; with ignoreErrors a refused one is undone alone and its row dropped. */
-static enum errc write_row(struct op *op, const struct collection *c, struct val *row, bool *stays,
-                           struct error *err)
+/* Counts; with ignoreErrors a refused write is undone alone and its row dropped. */
+static enum errc settle(struct op *op, enum errc rc, const struct error *own, size_t mark,
+                        const struct doc_change *change, struct error *err)
 {
     struct exec *x = op->x;
+
+    if (rc == OK) {
+        x->stats->writes_ignored += change->is_ignored;
+        x->stats->writes_executed += !change->is_ignored;
+        return OK;
+    }
+    bool is_fatal = rc == ERR_IO || rc == ERR_CORRUPT || rc == ERR_LIMIT || rc == ERR_INTERNAL;
+    if (!op->n->write->ignore_errors || is_fatal) {
+        *err = *own;
+        return rc;
+    }
+    txn_rewind(x->txn, mark);
+    x->stats->writes_ignored++;
+    return OK;
+}
+
+static enum errc write_row(struct op *op, struct write *s, const struct collection *c,
+                           struct written *w, bool *stays, struct error *err)
+{
+    struct exec *x = op->x;
+    struct arena_mark scratch = arena_mark(x->scratch);
     struct error own = { 0 };
     struct doc_change change = { 0 };
     size_t mark = txn_mark(x->txn);
-    enum errc rc = apply(op, c, row, &change, &own);
+    enum errc rc = apply(op, s, c, &change, &own);
 
     *stays = rc == OK;
-    if (rc != OK) {
-        bool is_fatal = rc == ERR_IO || rc == ERR_CORRUPT || rc == ERR_LIMIT || rc == ERR_INTERNAL;
-        if (!op->n->write.ignore_errors || is_fatal) {
-            *err = own;
-            return rc;
-        }
-        txn_rewind(x->txn, mark);
-        x->stats->writes_ignored++;
-        return OK;
+    if (*stays && op->n->write->needs_old)
+        w->old_doc = val_copy(op->kept, change.old_doc);
+    if (*stays && op->n->write->needs_new)
+        w->new_doc = val_copy(op->kept, change.new_doc);
+    rc = settle(op, rc, &own, mark, &change, err);
+    arena_rewind(x->scratch, scratch);
+    return rc;
+}
+
+/* UPSERT: what to write to what; may wait. */
+static enum errc ask(struct op *op, struct write *s, struct val *row, enum exec_status *status,
+                     struct error *err)
+{
+    if (!s->is_asking) {
+        arena_reset(op->batch);
+        s->found = (struct row_list){ 0 };
+        op_start_sub(op, row);
+        s->is_asking = true;
     }
-    if (change.is_ignored)
-        x->stats->writes_ignored++;
-    else
-        x->stats->writes_executed++;
-    row[op->n->reg] = change.old_doc;
-    row[op->n->reg2] = change.new_doc;
-    return OK;
+    enum errc rc = exec_drain(op->sub, op->batch, &s->found, status, err);
+    if (rc == OK && *status == EXEC_DONE)
+        s->is_asking = false;
+    return rc;
 }
 
 /* All writes are made before the first row is given on: a LIMIT above does not cut them off. */
 static enum errc write_all(struct op *op, struct write *s, const struct collection *c,
-                           struct error *err)
+                           enum exec_status *status, struct error *err)
 {
-    size_t kept = 0;
     bool stays;
 
-    for (size_t i = 0; i < s->count; i++) {
-        enum errc rc = write_row(op, c, s->rows[i], &stays, err);
-        if (rc == OK)
-            rc = exec_poll(op->x, err);
+    for (; s->next < s->count; s->next++) {
+        struct written *w = &s->rows[s->next];
+        struct val *row = open_row(op, s, w);
+        enum errc rc = exec_poll(op->x, err);
+        *status = EXEC_DONE;
+        if (rc == OK && op->sub)
+            rc = ask(op, s, row, status, err);
+        if (rc != OK || *status == EXEC_WAIT)
+            return rc;
+        rc = write_row(op, s, c, w, &stays, err);
         if (rc != OK)
             return rc;
         if (stays)
-            s->rows[kept++] = s->rows[i];
+            s->rows[s->kept++] = *w;
     }
-    s->count = kept;
     return OK;
 }
 
@@ -179,15 +230,19 @@ static enum errc write_next(struct op *op, struct batch **out, enum exec_status 
         return fail_num(err, 1203, "the collection does not exist any more");
     if (!s->is_drained) {
         rc = drain(op, s, status, err);
-        if (rc == OK && s->is_drained)
-            rc = write_all(op, s, c, err);
         if (rc != OK || !s->is_drained)
             return rc;
     }
-    op->out.rows = 0;
+    rc = write_all(op, s, c, status, err);
+    if (rc != OK || s->next < s->count)
+        return rc;
+    op_begin_batch(op);
     *out = &op->out;
-    while (s->at < s->count && op->out.rows < LIMIT_ROWS_PER_BATCH)
-        op_push(op, s->rows[s->at++]);
+    for (; s->at < s->kept && !op_is_full(op); s->at++) {
+        struct val *row = op_push_live(op, s->rows[s->at].live);
+        row[op->n->reg] = s->rows[s->at].old_doc;
+        row[op->n->reg2] = s->rows[s->at].new_doc;
+    }
     *status = op->out.rows ? EXEC_ROWS : EXEC_DONE;
     return OK;
 }

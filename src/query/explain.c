@@ -1,55 +1,102 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plan in ArangoDB's shape, and what a text needs without running it. */
+/*
+ * The plan in ArangoDB's shape. Expressions are given as text, each node also as a
+ * line for people.
+ */
+#include "query/aggregate.h"
+#include "query/plan_print.h"
+#include "query/planner.h"
 #include "query/query_private.h"
 #include "store/doc.h"
-#include <stdio.h>
 
 struct explain {
     struct val_builder *b;
     const struct query *q;
     const struct catalog *catalog;
+    struct plan_printer printer;
 };
+
+/* ---- members ---- */
 
 static void name(struct explain *e, const char *text)
 {
     val_put_name(e->b, slice_str(text));
 }
 
-static void text(struct explain *e, const char *member, struct slice value)
+static void put_text(struct explain *e, const char *member, struct slice value)
 {
     name(e, member);
     val_put_string(e->b, value);
 }
 
-static void number(struct explain *e, const char *member, int64_t value)
+static void put_number(struct explain *e, const char *member, int64_t value)
 {
     name(e, member);
     val_put_int(e->b, value);
 }
 
-static struct slice variable_name(const struct query *q, uint32_t reg, char *room, size_t size)
+static void put_double(struct explain *e, const char *member, double value)
 {
-    const struct plan *p = query_plan(q);
-
-    for (uint32_t i = 0; i < p->variable_count; i++)
-        if (p->variables[i].reg == reg)
-            return p->variables[i].name;
-    snprintf(room, size, "%u", reg);
-    return slice_str(room);
+    name(e, member);
+    val_put_double(e->b, value);
 }
 
-static void variable(struct explain *e, const char *member, uint32_t reg)
+static void put_flag(struct explain *e, const char *member, bool value)
 {
-    char room[16];
+    name(e, member);
+    val_put_bool(e->b, value);
+}
+
+static void open_list(struct explain *e, const char *member)
+{
+    name(e, member);
+    val_open_array(e->b);
+}
+
+static void open_object(struct explain *e, const char *member)
+{
+    name(e, member);
+    val_open_object(e->b);
+}
+
+static void put_expr(struct explain *e, const char *member, const struct expr *expr)
+{
+    struct buf text;
+
+    if (!expr)
+        return;
+    buf_init(&text, 0);
+    plan_print_expr(&e->printer, expr, &text);
+    put_text(e, member, buf_slice(&text));
+    buf_release(&text);
+}
+
+static void put_variable(struct explain *e, const char *member, uint32_t reg)
+{
+    struct buf text;
 
     if (reg == NO_REG)
         return;
-    name(e, member);
-    val_open_object(e->b);
-    number(e, "id", reg);
-    text(e, "name", variable_name(e->q, reg, room, sizeof room));
+    buf_init(&text, 0);
+    plan_print_reg(&e->printer, reg, &text);
+    open_object(e, member);
+    put_number(e, "id", reg);
+    put_text(e, "name", buf_slice(&text));
     val_close(e->b);
+    buf_release(&text);
 }
+
+static void put_line(struct explain *e, const struct node *n)
+{
+    struct buf text;
+
+    buf_init(&text, 0);
+    plan_print_node(&e->printer, n, &text);
+    put_text(e, "text", buf_slice(&text));
+    buf_release(&text);
+}
+
+/* ---- estimates ---- */
 
 /* A guess from the size of the collection, for people to compare plans by. */
 static double scan_rows(const struct explain *e, const struct node *n)
@@ -59,11 +106,13 @@ static double scan_rows(const struct explain *e, const struct node *n)
 
     if (!c || doc_count(query_txn(e->q), c, &count, NULL) != OK)
         return 1;
-    if (n->kind == NODE_PRIMARY)
-        return count ? 1 : 0;
     if (n->kind == NODE_VECTOR)
         return (double)n->limit;
-    return n->kind == NODE_INDEX ? (double)count / 10 + 1 : (double)count;
+    if (n->kind == NODE_ENUM_COLLECTION)
+        return (double)count;
+    if (n->scan->accesses[0].index == 0 && !n->scan->accesses[0].in)
+        return count ? 1 : 0;
+    return (double)count / 10 + 1;
 }
 
 /* Rows that leave the node when so many enter it. */
@@ -74,7 +123,6 @@ static double rows_out(const struct explain *e, const struct node *n, double in)
         return in * 100;
     case NODE_ENUM_COLLECTION:
     case NODE_INDEX:
-    case NODE_PRIMARY:
     case NODE_VECTOR:
         return in * scan_rows(e, n);
     case NODE_FILTER:
@@ -88,34 +136,133 @@ static double rows_out(const struct explain *e, const struct node *n, double in)
     }
 }
 
-static void put_collection(struct explain *e, const struct node *n)
-{
-    const struct collection *c = catalog_collection_by_id(e->catalog, n->collection);
+/* ---- nodes ---- */
 
-    if (!n->collection || !c)
-        return;
-    text(e, "collection", c->name);
-    const struct index_def *index = NULL;
-    if (n->kind == NODE_INDEX || n->kind == NODE_VECTOR)
-        index = collection_index(c, n->index);
-    else if (n->kind == NODE_PRIMARY)
-        index = &c->indexes[0];
-    if (!index)
-        return;
-    name(e, "indexes");
-    val_open_array(e->b);
+static void put_index(struct explain *e, const struct collection *c, const struct index_def *index,
+                      const struct access *a)
+{
     val_open_object(e->b);
-    number(e, "id", (int64_t)index->id);
-    text(e, "type", slice_str(index->type));
-    text(e, "name", index->name);
-    name(e, "fields");
-    val_open_array(e->b);
+    put_number(e, "id", (int64_t)index->id);
+    put_text(e, "type", slice_str(index->type));
+    put_text(e, "name", index->name);
+    put_text(e, "collection", c->name);
+    open_list(e, "fields");
     for (size_t i = 0; i < index->field_count; i++)
         val_put_string(e->b, index->fields[i].text);
     val_close(e->b);
-    name(e, "unique");
-    val_put_bool(e->b, index->is_unique);
+    if (index->stored_count) {
+        open_list(e, "storedValues");
+        for (size_t i = 0; i < index->stored_count; i++)
+            val_put_string(e->b, index->stored[i].text);
+        val_close(e->b);
+    }
+    put_flag(e, "unique", index->is_unique);
+    put_flag(e, "sparse", index->is_sparse);
+    open_list(e, "equal");
+    for (uint32_t i = 0; a && i < a->equal_count; i++) {
+        struct buf text;
+        buf_init(&text, 0);
+        plan_print_expr(&e->printer, a->equal[i], &text);
+        val_put_string(e->b, buf_slice(&text));
+        buf_release(&text);
+    }
     val_close(e->b);
+    if (a) {
+        put_expr(e, "in", a->in);
+        put_expr(e, a->lower_included ? "from" : "above", a->lower);
+        put_expr(e, a->upper_included ? "to" : "below", a->upper);
+    }
+    val_close(e->b);
+}
+
+static void put_indexes(struct explain *e, const struct node *n, const struct collection *c)
+{
+    const struct index_def *index;
+
+    if (n->kind == NODE_ENUM_COLLECTION)
+        return;
+    open_list(e, "indexes");
+    if (n->kind == NODE_VECTOR && (index = collection_index(c, n->index)))
+        put_index(e, c, index, NULL);
+    for (uint32_t i = 0; i < n->scan->access_count; i++)
+        if ((index = collection_index(c, n->scan->accesses[i].index)))
+            put_index(e, c, index, &n->scan->accesses[i]);
+    val_close(e->b);
+    if (n->kind == NODE_INDEX)
+        put_flag(e, "reverse", n->scan->is_reverse);
+}
+
+static void put_projections(struct explain *e, const struct scan *s)
+{
+    open_list(e, "projections");
+    for (uint32_t i = 0; i < s->projection_count; i++) {
+        const struct projection *p = &s->projections[i];
+        val_open_object(e->b);
+        open_list(e, "path");
+        for (uint32_t k = 0; k < p->count; k++)
+            val_put_string(e->b, p->names[k]);
+        val_close(e->b);
+        put_variable(e, "variable", p->reg);
+        val_close(e->b);
+    }
+    val_close(e->b);
+    put_flag(e, "indexCoversProjections", s->is_covering);
+    put_flag(e, "producesResult", !s->projects || s->projection_count);
+}
+
+static void put_scan(struct explain *e, const struct node *n)
+{
+    const struct collection *c = catalog_collection_by_id(e->catalog, n->collection);
+
+    if (c)
+        put_indexes(e, n, c);
+    put_projections(e, n->scan);
+    put_number(e, "filters", n->scan->filter_count);
+    if (n->scan->filter_count != 1)
+        return;
+    put_expr(e, "filter", n->scan->filters[0]);
+}
+
+static void put_sort(struct explain *e, const struct node *n)
+{
+    open_list(e, "elements");
+    for (uint32_t i = 0; i < n->expr_count; i++) {
+        val_open_object(e->b);
+        put_expr(e, "expression", n->exprs[i]);
+        put_flag(e, "ascending", !n->descending[i]);
+        val_close(e->b);
+    }
+    val_close(e->b);
+    put_flag(e, "stable", true);
+    put_text(e, "strategy", slice_str(n->limit >= 0 ? "constrained-heap" : "standard"));
+    if (n->limit >= 0)
+        put_number(e, "limit", n->limit);
+}
+
+static void put_collect(struct explain *e, const struct node *n)
+{
+    const struct collect *c = n->collect;
+
+    open_list(e, "groups");
+    for (uint32_t i = 0; i < n->expr_count; i++) {
+        val_open_object(e->b);
+        put_variable(e, "outVariable", c->regs[i]);
+        put_expr(e, "expression", n->exprs[i]);
+        val_close(e->b);
+    }
+    val_close(e->b);
+    open_list(e, "aggregates");
+    for (uint32_t i = 0; i < c->aggregate_count; i++) {
+        val_open_object(e->b);
+        put_variable(e, "outVariable", c->aggregates[i].reg);
+        put_text(e, "type", slice_str(aggregate_name(c->aggregates[i].kind)));
+        put_expr(e, "expression", c->aggregates[i].expr);
+        val_close(e->b);
+    }
+    val_close(e->b);
+    put_variable(e, "outVariable", c->into_reg != NO_REG ? c->into_reg : c->count_reg);
+    open_object(e, "collectOptions");
+    put_text(e, "method", slice_str("hash"));
     val_close(e->b);
 }
 
@@ -125,40 +272,47 @@ struct estimate {
 
 static struct estimate put_nodes(struct explain *e, const struct node *last);
 
+static void put_kind(struct explain *e, const struct node *n)
+{
+    const struct collection *c =
+        n->collection ? catalog_collection_by_id(e->catalog, n->collection) : NULL;
+
+    if (c)
+        put_text(e, "collection", c->name);
+    put_variable(e, n->write ? "outVariableOld" : "outVariable", n->reg);
+    if (n->write)
+        put_variable(e, "outVariableNew", n->reg2);
+    put_expr(e, "expression", n->expr);
+    if (n->scan)
+        put_scan(e, n);
+    if (n->kind == NODE_SORT)
+        put_sort(e, n);
+    if (n->collect)
+        put_collect(e, n);
+    if (n->call.len)
+        put_text(e, "call", n->call);
+    if (n->kind != NODE_LIMIT)
+        return;
+    put_number(e, "offset", n->offset);
+    put_number(e, "limit", n->limit);
+    put_flag(e, "fullCount", n->counts_full);
+}
+
 static void put_node(struct explain *e, const struct node *n, struct estimate so_far)
 {
     val_open_object(e->b);
-    text(e, "type", slice_str(node_kind_name((enum node_kind)n->kind)));
-    name(e, "dependencies");
-    val_open_array(e->b);
+    put_text(e, "type", slice_str(node_kind_name((enum node_kind)n->kind)));
+    open_list(e, "dependencies");
     if (n->input)
         val_put_int(e->b, n->input->id);
     val_close(e->b);
-    number(e, "id", n->id);
-    name(e, "estimatedCost");
-    val_put_double(e->b, so_far.cost);
-    name(e, "estimatedNrItems");
-    val_put_double(e->b, so_far.rows);
-    put_collection(e, n);
-    variable(e, "outVariable", n->reg);
-    if (n->kind == NODE_LIMIT) {
-        number(e, "offset", n->offset);
-        number(e, "limit", n->limit);
-    }
-    if (n->filter_count)
-        number(e, "filters", n->filter_count);
-    if (n->projects) {
-        name(e, "projections");
-        val_open_array(e->b);
-        for (uint32_t i = 0; i < n->projection_count; i++)
-            val_put_string(e->b, n->projection[i].name);
-        val_close(e->b);
-    }
-    if (n->call.len)
-        text(e, "call", n->call);
+    put_number(e, "id", n->id);
+    put_double(e, "estimatedCost", so_far.cost);
+    put_double(e, "estimatedNrItems", so_far.rows);
+    put_kind(e, n);
+    put_line(e, n);
     if (n->sub) {
-        name(e, "subquery");
-        val_open_object(e->b);
+        open_object(e, "subquery");
         name(e, "nodes");
         put_nodes(e, n->sub);
         val_close(e->b);
@@ -189,6 +343,8 @@ static struct estimate put_nodes(struct explain *e, const struct node *last)
     return so_far;
 }
 
+/* ---- the whole ---- */
+
 static void put_collections(struct explain *e, const struct node *n)
 {
     for (; n; n = n->input) {
@@ -198,146 +354,54 @@ static void put_collections(struct explain *e, const struct node *n)
         if (!c || !n->collection)
             continue;
         val_open_object(e->b);
-        text(e, "name", c->name);
-        text(e, "type",
-             slice_str(n->kind >= NODE_INSERT && n->kind <= NODE_UPSERT ? "write" : "read"));
+        put_text(e, "name", c->name);
+        put_text(e, "type", slice_str(n->write ? "write" : "read"));
         val_close(e->b);
     }
 }
 
-static void put_rules(struct explain *e, const struct node *n)
+static void put_rules(struct explain *e, const struct plan *p)
 {
-    for (; n; n = n->input) {
-        if (n->kind == NODE_INDEX || n->kind == NODE_PRIMARY)
-            val_put_string(e->b, slice_str("use-indexes"));
-        if (n->kind == NODE_VECTOR)
-            val_put_string(e->b, slice_str("use-vector-index"));
-        if (n->kind == NODE_CALL)
-            val_put_string(e->b, slice_str("lift-model-calls"));
-        if (n->filter_count)
-            val_put_string(e->b, slice_str("move-filters-into-enumerate"));
-        if (n->sub)
-            put_rules(e, n->sub);
+    const struct rule *r;
+
+    open_list(e, "rules");
+    for (size_t i = 0; (r = plan_rule(i)); i++)
+        if (p->rules >> i & 1)
+            val_put_string(e->b, slice_str(r->name));
+    val_close(e->b);
+}
+
+static void put_variables(struct explain *e, const struct plan *p)
+{
+    open_list(e, "variables");
+    for (uint32_t i = 0; i < p->variable_count; i++) {
+        val_open_object(e->b);
+        put_number(e, "id", p->variables[i].reg);
+        put_text(e, "name", p->variables[i].name);
+        val_close(e->b);
     }
+    val_close(e->b);
 }
 
 enum errc query_explain(struct query *q, struct arena *arena, struct val *out, struct error *err)
 {
     const struct plan *p = query_plan(q);
-    struct explain e = { val_builder_new(0), q, txn_catalog(query_txn(q)) };
+    const struct catalog *catalog = txn_catalog(query_txn(q));
+    struct explain e = { val_builder_new(0), q, catalog, { p, catalog } };
 
     val_open_object(e.b);
     name(&e, "nodes");
     struct estimate all = put_nodes(&e, p->root);
-    name(&e, "rules");
-    val_open_array(e.b);
-    put_rules(&e, p->root);
-    val_close(e.b);
-    name(&e, "collections");
-    val_open_array(e.b);
+    put_rules(&e, p);
+    open_list(&e, "collections");
     put_collections(&e, p->root);
     val_close(e.b);
-    name(&e, "variables");
-    val_open_array(e.b);
-    for (uint32_t i = 0; i < p->variable_count; i++) {
-        val_open_object(e.b);
-        number(&e, "id", p->variables[i].reg);
-        text(&e, "name", p->variables[i].name);
-        val_close(e.b);
-    }
-    val_close(e.b);
-    name(&e, "estimatedCost");
-    val_put_double(e.b, all.cost);
-    name(&e, "estimatedNrItems");
-    val_put_double(e.b, all.rows);
-    name(&e, "isModificationQuery");
-    val_put_bool(e.b, p->is_write);
+    put_variables(&e, p);
+    put_double(&e, "estimatedCost", all.cost);
+    put_double(&e, "estimatedNrItems", all.rows);
+    put_flag(&e, "isModificationQuery", p->is_write);
     val_close(e.b);
     enum errc rc = val_finish_in(e.b, arena, out, err);
     val_builder_free(e.b);
-    return rc;
-}
-
-/* ---- parse only ---- */
-
-struct names {
-    struct slice items[256];
-    size_t count;
-};
-
-static void names_add(struct names *n, struct slice s)
-{
-    for (size_t i = 0; i < n->count; i++)
-        if (slice_eq(n->items[i], s))
-            return;
-    if (n->count < ARRAY_LEN(n->items))
-        n->items[n->count++] = s;
-}
-
-static void walk(const struct ast *n, struct names *binds, struct names *collections)
-{
-    if (!n)
-        return;
-    switch ((enum ast_kind)n->kind) {
-    case AST_BIND:
-    case AST_BIND_COLLECTION:
-    case AST_ATTR_BIND:
-    case AST_FIELD_BIND:
-        names_add(binds, n->name);
-        break;
-    case AST_INSERT:
-    case AST_REMOVE:
-        if (n->kids[1]->kind == AST_NAME)
-            names_add(collections, n->kids[1]->name);
-        break;
-    case AST_UPDATE:
-    case AST_REPLACE:
-        if (n->kids[2]->kind == AST_NAME)
-            names_add(collections, n->kids[2]->name);
-        break;
-    case AST_FOR:
-        if (n->kids[1]->kind == AST_NAME)
-            names_add(collections, n->kids[1]->name);
-        break;
-    default:
-        break;
-    }
-    for (uint32_t i = 0; i < n->count; i++)
-        walk(n->kids[i], binds, collections);
-}
-
-static void put_names(struct val_builder *b, const char *member, const struct names *n)
-{
-    val_put_name(b, slice_str(member));
-    val_open_array(b);
-    for (size_t i = 0; i < n->count; i++)
-        val_put_string(b, n->items[i]);
-    val_close(b);
-}
-
-enum errc query_parse_only(struct slice query, struct arena *arena, struct val *out,
-                           struct error *err)
-{
-    struct names *names = arena_zalloc(arena, 2 * sizeof *names);
-    struct val_builder *b;
-    struct buf canonical;
-    struct ast *ast;
-    enum errc rc = aql_parse(query, arena, &ast, err);
-
-    if (rc != OK)
-        return rc;
-    walk(ast, &names[0], &names[1]);
-    b = val_builder_new(0);
-    buf_init(&canonical, 0);
-    ast_print(ast, &canonical);
-    val_open_object(b);
-    put_names(b, "bindVars", &names[0]);
-    put_names(b, "collections", &names[1]);
-    val_put_name(b, slice_str("canonical"));
-    val_put_string(b, buf_slice(&canonical));
-    val_close(b);
-    rc = val_finish_in(b, arena, out, err);
-    buf_release(&canonical);
-    val_builder_free(b);
     return rc;
 }

@@ -27,13 +27,6 @@ static void warn(const struct expr_env *env, int num, const char *text)
         env->warn(env->warn_ctx, num, text);
 }
 
-bool expr_is_stable(const struct expr *e)
-{
-    while (e->kind == EXPR_ATTR)
-        e = e->kids[0];
-    return e->kind == EXPR_CONST || e->kind == EXPR_REG;
-}
-
 /* ---- arithmetic ---- */
 
 static struct val number(struct arena *arena, double d)

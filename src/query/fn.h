@@ -16,6 +16,7 @@ enum fn_flags {
     FN_PURE = 1,   /* same arguments, same result: may be folded at plan time */
     FN_STABLE = 2, /* same within a query (DATE_NOW) */
     FN_READS = 4,  /* reads the store (DOCUMENT) */
+    FN_NAMES = 8,  /* the first argument may be a bare collection, which stands for its name */
 };
 
 struct fn {

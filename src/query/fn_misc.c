@@ -169,6 +169,19 @@ static enum errc fn_collections(struct fn_call *call)
     return fn_return(call, val_new_array(call->arena, items, count));
 }
 
+static enum errc fn_collection_count(struct fn_call *call)
+{
+    struct slice name = fn_text_arg(call, 0);
+    const struct collection *c =
+        call->txn ? catalog_collection(txn_catalog(call->txn), call->db_id, name) : NULL;
+    uint64_t count;
+
+    if (!c)
+        return fail_num(call->err, 1203, "collection or view not found: %.*s", SLICE_ARG(name));
+    enum errc rc = doc_count(call->txn, c, &count, call->err);
+    return rc == OK ? fn_return_int(call, (int64_t)count) : rc;
+}
+
 /* ---- errors on purpose ---- */
 
 static enum errc fn_fail(struct fn_call *call)
@@ -210,14 +223,17 @@ const struct fn fn_misc[] = {
     { "NOT_NULL", 1, -1, "", FN_PURE, fn_not_null, "The first argument that is not null." },
     { "FIRST_LIST", 1, -1, "", FN_PURE, fn_first_list, "The first argument that is an array." },
     { "FIRST_DOCUMENT", 1, -1, "", FN_PURE, fn_first_document, "The first that is an object." },
-    { "DOCUMENT", 1, 2, "", FN_READS, fn_document, "Documents by their _id or key." },
+    { "DOCUMENT", 1, 2, "", FN_READS | FN_NAMES, fn_document, "Documents by their _id or key." },
     { "PARSE_IDENTIFIER", 1, 1, "", FN_PURE, fn_parse_identifier, "Collection and key of an _id." },
     { "PARSE_COLLECTION", 1, 1, "", FN_PURE, fn_parse_collection, "Collection of an _id." },
     { "PARSE_KEY", 1, 1, "", FN_PURE, fn_parse_key, "Key of an _id." },
     { "PASSTHRU", 1, 1, "", 0, fn_passthru, "The argument; never computed while planning." },
     { "NOOPT", 1, 1, "", 0, fn_passthru, "The same." },
-    { "IS_SAME_COLLECTION", 2, 2, "", FN_PURE, fn_is_same_collection, "Is it of that collection?" },
+    { "IS_SAME_COLLECTION", 2, 2, "", FN_PURE | FN_NAMES, fn_is_same_collection,
+      "Is it of that collection?" },
     { "CURRENT_DATABASE", 0, 0, "", FN_STABLE, fn_current_database, "Name of the database." },
+    { "COLLECTION_COUNT", 1, 1, "", FN_READS | FN_NAMES, fn_collection_count,
+      "Documents of a collection; LENGTH(collection) is the same." },
     { "COLLECTIONS", 0, 0, "", FN_READS, fn_collections, "Collections of the database." },
     { "FAIL", 0, 1, "", 0, fn_fail, "Ends the query with an error." },
     { "ASSERT", 2, 2, "", 0, fn_assert, "Ends it when the condition is false." },

@@ -149,12 +149,8 @@ static enum errc over_array(struct fn_call *call, const char *aggregate)
     struct expr_env env = { .collator = call->collator, .env = call->env };
     int kind = aggregate_find(slice_str(aggregate));
 
-    for (size_t i = 0; i < val_count(call->args[0]); i++) {
-        enum errc rc =
-            aggregate_add(kind, &s, val_at(call->args[0], i), call->arena, &env, call->err);
-        if (rc != OK)
-            return rc;
-    }
+    for (size_t i = 0; i < val_count(call->args[0]); i++)
+        aggregate_add(kind, &s, val_at(call->args[0], i), call->arena, &env);
     return fn_return(call, aggregate_result(kind, &s, call->arena, &env));
 }
 

@@ -9,90 +9,94 @@
 #ifndef QUERY_PLAN_H
 #define QUERY_PLAN_H
 
-#include "base/arena.h"
-#include "base/val.h"
-#include "query/ast.h"
-
-/* ---- expressions ---- */
-
-enum expr_kind {
-    EXPR_CONST,      /* val */
-    EXPR_REG,        /* reg */
-    EXPR_ATTR,       /* [object] name, hash */
-    EXPR_INDEX,      /* [object or array, index] */
-    EXPR_UNARY,      /* [value] op */
-    EXPR_BINARY,     /* [left, right] op; AND and OR evaluate the right side when needed */
-    EXPR_QUANTIFIED, /* [array, right, count?] op, quantifier */
-    EXPR_TERNARY,    /* [condition, then?, else] */
-    EXPR_RANGE,      /* [from, to] */
-    EXPR_ARRAY,      /* [each] */
-    EXPR_OBJECT,     /* [name, value, name, value, ...]; names are expressions */
-    EXPR_EXPAND, /* [array, filter?, offset?, count?, projection?, tail?] op: levels; reg: CURRENT;
-                      reg2: the element of the tail */
-    EXPR_ARRAY_TEST, /* [array, filter?, number?] op: levels, quantifier; reg: CURRENT */
-    EXPR_CALL,       /* [each argument] fn */
-};
-
-struct fn;
-
-struct expr {
-    uint8_t kind;       /* enum expr_kind */
-    uint8_t op;         /* enum ast_op, or levels */
-    uint8_t quantifier; /* enum ast_quantifier, or NO_QUANTIFIER */
-    uint32_t count;     /* kids; an absent one is NULL */
-    uint32_t reg, reg2;
-    uint32_t hash; /* of name */
-    struct expr **kids;
-    struct slice name; /* EXPR_ATTR; name of the function */
-    struct val val;
-    const struct fn *fn;
-};
-/* SORTED_IN, of EXPR_BINARY: the array on the right is sorted bytewise. */
-enum { NO_QUANTIFIER = 255, SORTED_IN = 1, NO_REG = UINT32_MAX };
-
-/* ---- nodes ---- */
+#include "query/expr.h"
 
 enum node_kind {
     NODE_SINGLETON,
     NODE_ENUM_LIST,       /* expr -> reg */
-    NODE_ENUM_COLLECTION, /* collection -> reg, those that pass filters */
-    NODE_INDEX,           /* collection, index; exprs: equal values; behind them expr: array of
-                             values, or lower, upper -> reg */
-    NODE_PRIMARY,         /* collection; exprs[0]: key, _id or array of them -> reg */
-    NODE_VECTOR,          /* collection, index; exprs[0]: query vector; count -> reg, reg2: score */
+    NODE_ENUM_COLLECTION, /* collection, scan -> reg */
+    NODE_INDEX,           /* collection, scan with accesses -> reg */
+    NODE_VECTOR,          /* collection, scan, index; exprs[0]: query vector; limit -> reg, reg2:
+                             score */
     NODE_FILTER,          /* expr */
     NODE_CALC,            /* expr -> reg */
     NODE_SUBQUERY,        /* sub -> reg: array of its rows; null where the guard expr fails */
     NODE_CALL,            /* call, exprs: arguments -> reg; null where the guard expr fails */
-    NODE_SORT,            /* exprs, descending; limit: only so many first rows are needed */
-    NODE_LIMIT,           /* offset, count */
-    NODE_COLLECT,         /* exprs: keys -> regs; aggregates; into */
+    NODE_SORT,            /* exprs, descending; limit: only so many first rows are needed; live */
+    NODE_LIMIT,           /* offset, limit */
+    NODE_COLLECT,         /* exprs: keys -> collect */
     NODE_DISTINCT,        /* expr -> reg: first of equal values */
-    NODE_INSERT,          /* exprs[0]: document -> reg OLD, reg2 NEW */
+    NODE_INSERT,          /* exprs[0]: document; write -> reg OLD, reg2 NEW; live, as all writes */
     NODE_UPDATE,          /* exprs[0]: key or NULL, exprs[1]: document */
     NODE_REPLACE,
     NODE_REMOVE, /* exprs[0]: key or document */
-    NODE_UPSERT, /* sub finds; exprs[0]: insert, exprs[1]: update; reg OLD, reg2 NEW */
+    NODE_UPSERT, /* sub: [OLD or null, document to insert or to change it by] */
     NODE_RETURN, /* expr */
+};
+
+/*
+ * How an index finds documents: equal on its first fields, then one of a list or
+ * a range. Of the primary index, values are keys or _ids.
+ */
+struct access {
+    uint64_t index; /* 0: the primary one */
+    struct expr **equal;
+    uint32_t equal_count;
+    struct expr *in; /* array: each of its values for the next field; or NULL */
+    struct expr *lower, *upper;
+    bool lower_included, upper_included;
+};
+
+/* An attribute of the document, names from the outside in, and the register it goes to. */
+struct projection {
+    uint32_t reg;
+    uint32_t count;
+    struct slice *names;
+    uint32_t *hashes;
+    uint8_t source;      /* in the entry of a covering index, see below */
+    uint8_t source_skip; /* so many of the names lead to the value found there */
+};
+/* Below SOURCE_STORED: a field of the index, from there on its stored values. */
+enum { SOURCE_STORED = 64, SOURCE_ID = 253, SOURCE_KEY = 254, SOURCE_NONE = 255 };
+
+enum { PROJECTIONS_MAX = 32, ACCESSES_MAX = 64 };
+
+/* Reading documents of a collection, for the nodes that do. */
+struct scan {
+    struct access *accesses; /* NODE_INDEX: one, or several whose documents are joined */
+    uint32_t access_count;
+    bool is_reverse;       /* NODE_INDEX */
+    struct expr **filters; /* tested on the stored document; when covering, on registers */
+    uint32_t filter_count;
+    bool projects;    /* only these attributes go to registers, the document does not */
+    bool is_covering; /* the index's entries have them all: documents are not read */
+    struct projection *projections;
+    uint32_t projection_count;
 };
 
 struct write_options {
     uint8_t overwrite; /* enum overwrite_mode */
     bool drop_nulls, replace_objects, check_rev, ignore_errors, is_replace;
-};
-
-struct attribute {
-    struct slice name;
-    uint32_t hash;
+    bool needs_old, needs_new; /* somebody looks at the register */
 };
 
 struct aggregate {
-    uint8_t kind; /* row of the table in exec_collect */
+    uint8_t kind; /* row of the table in aggregate.c */
     uint32_t reg;
     struct expr *expr;
 };
 
-enum { PROJECTION_MAX = 8 };
+/* Registers that COLLECT gives. */
+struct collect {
+    uint32_t *regs; /* of the keys, as many as the node has exprs */
+    struct aggregate *aggregates;
+    uint32_t aggregate_count;
+    uint32_t count_reg, into_reg; /* or NO_REG */
+    struct expr *into_expr;
+    struct slice *keep_names; /* without into_expr: members of a group's element */
+    uint32_t *keep_regs;
+    uint32_t keep_count;
+};
 
 struct node {
     uint8_t kind;       /* enum node_kind */
@@ -102,28 +106,17 @@ struct node {
     struct expr *expr;
     struct expr **exprs;
     uint32_t expr_count;
-    bool *descending;           /* NODE_SORT */
-    struct expr *lower, *upper; /* NODE_INDEX */
-    bool lower_included, upper_included;
     uint64_t collection, index;
-    struct expr **filters; /* scans */
-    uint32_t filter_count;
-    bool projects; /* scans: only these attributes are used behind the filters */
-    struct attribute *projection;
-    uint32_t projection_count;
     int64_t offset, limit; /* limit -1 = all */
     bool counts_full;      /* NODE_LIMIT: rows beyond it are counted */
+    bool *descending;      /* NODE_SORT */
     struct node *sub;      /* last node of the inner pipeline */
     struct slice call;     /* "INFER" */
-    uint32_t *regs;        /* NODE_COLLECT: of the keys */
-    struct aggregate *aggregates;
-    uint32_t aggregate_count;
-    uint32_t into_reg; /* NO_REG */
-    struct expr *into_expr;
-    struct slice *keep_names; /* without into_expr: members of a group's element */
-    uint32_t *keep_regs;
-    uint32_t keep_count;
-    struct write_options write;
+    uint32_t *live;        /* registers of this pipeline that a row must still have behind it */
+    uint32_t live_count;
+    struct scan *scan;
+    struct collect *collect;
+    struct write_options *write;
 };
 
 struct plan_variable {
@@ -138,6 +131,7 @@ struct plan {
     bool has_calls;
     struct plan_variable *variables;
     uint32_t variable_count;
+    uint64_t rules; /* bits: rows of the rule tables that changed it */
 };
 
 const char *node_kind_name(enum node_kind kind); /* ArangoDB's: "EnumerateCollectionNode" */
@@ -159,6 +153,9 @@ struct planner_env {
     const struct collator *collator;
     const struct env *env;
     bool full_count;
+    struct val rules; /* array of names, "-name" switches a rule off, "-all" every one; or null */
+    void (*warn)(void *ctx, int num, const char *text); /* may be NULL */
+    void *warn_ctx;
 };
 /* text: for positions in messages. */
 MUST_CHECK enum errc plan_make(const struct ast *query, struct slice text, struct val bind,

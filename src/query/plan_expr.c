@@ -1,13 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Expressions: names become registers, bind parameters constants. Subqueries
- * and calls that answer later are lifted out into nodes in front, so that an
- * expression never waits.
- *
- * What stands in a branch of ?: or behind AND or OR keeps its meaning: the
- * condition is computed first, into a register, and guards the lifted node,
- * which gives null for the rows that do not come there.
- */
+/* Expressions: names become registers, bind parameters constants. */
 #include "query/call.h"
 #include "query/fn.h"
 #include "query/planner.h"
@@ -40,7 +32,7 @@ uint32_t plan_reg(struct planner *p)
     return p->plan->reg_count++;
 }
 
-static struct expr *new_expr(struct planner *p, enum expr_kind kind, uint32_t count)
+struct expr *plan_new_expr(struct planner *p, enum expr_kind kind, uint32_t count)
 {
     struct expr *e = ARENA_NEW(p->arena, struct expr);
 
@@ -56,7 +48,7 @@ static struct expr *new_expr(struct planner *p, enum expr_kind kind, uint32_t co
 
 struct expr *plan_reg_expr(struct planner *p, uint32_t reg)
 {
-    struct expr *e = new_expr(p, EXPR_REG, 0);
+    struct expr *e = plan_new_expr(p, EXPR_REG, 0);
 
     e->reg = reg;
     return e;
@@ -64,7 +56,7 @@ struct expr *plan_reg_expr(struct planner *p, uint32_t reg)
 
 struct expr *plan_const_expr(struct planner *p, struct val v)
 {
-    struct expr *e = new_expr(p, EXPR_CONST, 0);
+    struct expr *e = plan_new_expr(p, EXPR_CONST, 0);
 
     e->val = v;
     return e;
@@ -72,11 +64,42 @@ struct expr *plan_const_expr(struct planner *p, struct val v)
 
 struct expr *plan_attr_expr(struct planner *p, struct expr *object, struct slice name)
 {
-    struct expr *e = new_expr(p, EXPR_ATTR, 1);
+    struct expr *e = plan_new_expr(p, EXPR_ATTR, 1);
 
     e->kids[0] = object;
     e->name = name;
     e->hash = val_name_hash(name);
+    return e;
+}
+
+struct expr *plan_binary_expr(struct planner *p, enum ast_op op, struct expr *a, struct expr *b)
+{
+    struct expr *e = plan_new_expr(p, EXPR_BINARY, 2);
+
+    e->op = (uint8_t)op;
+    e->kids[0] = a;
+    e->kids[1] = b;
+    return e;
+}
+
+struct expr *plan_not_expr(struct planner *p, struct expr *e)
+{
+    struct expr *not_e = plan_new_expr(p, EXPR_UNARY, 1);
+
+    not_e->op = AST_OP_NOT;
+    not_e->kids[0] = e;
+    return not_e;
+}
+
+struct expr *plan_call_expr(struct planner *p, const char *fn, struct expr *arg)
+{
+    struct expr *e = plan_new_expr(p, EXPR_CALL, 1);
+
+    e->fn = fn_find(slice_str(fn));
+    if (!e->fn)
+        BUG("no function %s", fn);
+    e->name = slice_str(e->fn->name);
+    e->kids[0] = arg;
     return e;
 }
 
@@ -134,12 +157,35 @@ enum errc plan_collection(struct planner *p, const struct ast *n, const struct c
     return plan_fail(p, n, 1203, "collection or view not found: %.*s", SLICE_ARG(name));
 }
 
+struct slice plan_reg_name(const struct planner *p, uint32_t reg)
+{
+    for (uint32_t i = p->plan->variable_count; i-- > 0;)
+        if (p->plan->variables[i].reg == reg)
+            return p->plan->variables[i].name;
+    return slice_str(arena_printf(p->arena, "#%u", reg));
+}
+
 const struct variable *plan_variable(const struct planner *p, struct slice name)
 {
     for (size_t i = p->variable_count; i-- > 0;)
         if (slice_eq(p->variables[i].name, name))
             return &p->variables[i];
     return NULL;
+}
+
+void plan_name_reg(struct planner *p, struct slice name, uint32_t reg)
+{
+    struct plan *plan = p->plan;
+
+    if (plan->variable_count == p->known_cap) {
+        size_t cap = p->known_cap ? p->known_cap * 2 : 16;
+        struct plan_variable *more = arena_alloc(p->arena, cap * sizeof *more);
+        if (plan->variable_count)
+            memcpy(more, plan->variables, plan->variable_count * sizeof *more);
+        plan->variables = more;
+        p->known_cap = cap;
+    }
+    plan->variables[plan->variable_count++] = (struct plan_variable){ reg, name };
 }
 
 void plan_declare_as(struct planner *p, struct slice name, uint32_t reg)
@@ -153,6 +199,7 @@ void plan_declare_as(struct planner *p, struct slice name, uint32_t reg)
         p->variable_cap = cap;
     }
     p->variables[p->variable_count++] = (struct variable){ name, reg };
+    plan_name_reg(p, name, reg);
 }
 
 enum errc plan_declare(struct planner *p, const struct ast *var, uint32_t *reg)
@@ -178,11 +225,11 @@ static enum errc name_expr(struct planner *p, const struct ast *n, struct expr *
         return OK;
     }
     if (catalog_collection(txn_catalog(p->env->txn), p->env->db_id, n->name))
-        return plan_not_implemented(p, n, "a collection as a value");
+        return plan_lift_collection(p, n, out);
     return plan_fail(p, n, 1512, "unknown variable '%.*s'", SLICE_ARG(n->name));
 }
 
-static enum errc attr_bind_expr(struct planner *p, const struct ast *n, struct expr **out)
+enum errc plan_attr_binds(struct planner *p, const struct ast *n, struct expr **out)
 {
     struct val v;
     enum errc rc = plan_bind_value(p, n, &v);
@@ -219,7 +266,7 @@ static enum errc kids_into(struct planner *p, const struct ast *n, struct expr *
 static enum errc plain(struct planner *p, const struct ast *n, enum expr_kind kind,
                        struct expr **out)
 {
-    struct expr *e = new_expr(p, kind, n->count);
+    struct expr *e = plan_new_expr(p, kind, n->count);
 
     e->op = n->op;
     *out = e;
@@ -237,7 +284,7 @@ static enum errc quantifier_into(struct planner *p, const struct ast *q, struct 
 
 static enum errc object_expr(struct planner *p, const struct ast *n, struct expr **out)
 {
-    struct expr *e = new_expr(p, EXPR_OBJECT, n->count * 2);
+    struct expr *e = plan_new_expr(p, EXPR_OBJECT, n->count * 2);
     enum errc rc = OK;
 
     for (uint32_t i = 0; i < n->count; i++) {
@@ -262,62 +309,58 @@ out:
     return rc;
 }
 
-/* Kids that see CURRENT, in a scope of their own. */
-static enum errc inline_expr(struct planner *p, const struct ast *n, uint32_t reg,
-                             struct expr **out)
+/* What sees CURRENT, or the element of a tail. */
+static enum errc inline_expr(struct planner *p, const struct ast *n, uint32_t current,
+                             uint32_t element, struct expr **out)
 {
-    uint32_t before = p->current_reg;
-    bool was_inline = p->in_inline;
+    uint32_t outer_current = p->current_reg, outer_element = p->element_reg;
 
     if (!n)
         return OK;
-    p->current_reg = reg;
-    p->in_inline = true;
+    p->current_reg = current;
+    p->element_reg = element;
     enum errc rc = plan_expr(p, n, out);
-    p->current_reg = before;
-    p->in_inline = was_inline;
+    p->current_reg = outer_current;
+    p->element_reg = outer_element;
     return rc;
 }
 
 static enum errc expand_expr(struct planner *p, const struct ast *n, struct expr **out)
 {
-    struct expr *e = new_expr(p, EXPR_EXPAND, 6);
-    uint32_t element = p->element_reg;
-    bool was_inline = p->in_inline;
+    struct expr *e = plan_new_expr(p, EXPR_EXPAND, 6);
     enum errc rc = OK;
 
+    for (int i = 1; i < 6; i++)
+        if (plan_lifts(p, n->kids[i]))
+            return plan_lift_expand(p, n, out);
     e->op = n->op;
     e->reg = plan_reg(p);
     e->reg2 = plan_reg(p);
     *out = e;
     TRY(plan_expr(p, n->kids[0], &e->kids[0]));
-    TRY(inline_expr(p, n->kids[1], e->reg, &e->kids[1]));
+    TRY(inline_expr(p, n->kids[1], e->reg, p->element_reg, &e->kids[1]));
     if (n->kids[2])
         TRY(plan_expr(p, n->kids[2], &e->kids[2]));
     if (n->kids[3])
         TRY(plan_expr(p, n->kids[3], &e->kids[3]));
-    TRY(inline_expr(p, n->kids[4], e->reg, &e->kids[4]));
-    if (n->kids[5]) {
-        p->element_reg = e->reg2;
-        p->in_inline = true;
-        rc = plan_expr(p, n->kids[5], &e->kids[5]);
-        p->element_reg = element;
-        p->in_inline = was_inline;
-    }
+    TRY(inline_expr(p, n->kids[4], e->reg, p->element_reg, &e->kids[4]));
+    TRY(inline_expr(p, n->kids[5], p->current_reg, e->reg2, &e->kids[5]));
 out:
     return rc;
 }
 
 static enum errc array_test_expr(struct planner *p, const struct ast *n, struct expr **out)
 {
-    struct expr *e = new_expr(p, EXPR_ARRAY_TEST, 3);
+    struct expr *e = plan_new_expr(p, EXPR_ARRAY_TEST, 3);
     enum errc rc = OK;
 
+    if (plan_lifts(p, n->kids[2]))
+        return plan_lift_array_test(p, n, out);
     e->op = n->op;
     e->reg = plan_reg(p);
     *out = e;
     TRY(plan_expr(p, n->kids[0], &e->kids[0]));
-    TRY(inline_expr(p, n->kids[2], e->reg, &e->kids[1]));
+    TRY(inline_expr(p, n->kids[2], e->reg, p->element_reg, &e->kids[1]));
     TRY(quantifier_into(p, n->kids[1], e, 2));
 out:
     return rc;
@@ -325,7 +368,7 @@ out:
 
 static enum errc quantified_expr(struct planner *p, const struct ast *n, struct expr **out)
 {
-    struct expr *e = new_expr(p, EXPR_QUANTIFIED, 3);
+    struct expr *e = plan_new_expr(p, EXPR_QUANTIFIED, 3);
     enum errc rc = kids_into(p, n, e, 2);
 
     e->op = n->op;
@@ -333,60 +376,32 @@ static enum errc quantified_expr(struct planner *p, const struct ast *n, struct 
     return rc == OK ? quantifier_into(p, n->kids[2], e, 2) : rc;
 }
 
-/* ---- what is lifted out ---- */
+/* ---- calls ---- */
 
-static enum errc subquery_expr(struct planner *p, const struct ast *n, struct expr **out)
+/* LENGTH and COUNT of a collection: counted, not read. */
+static enum errc count_collection(struct planner *p, const struct ast *n, struct expr **out,
+                                  bool *is_one)
 {
-    struct node *inner;
+    const struct collection *c;
 
-    if (p->in_inline)
-        return plan_not_implemented(p, n, "a subquery inside [* ...] or UPSERT");
-    enum errc rc = plan_subquery(p, n, &inner);
-    if (rc != OK)
-        return rc;
-    struct node *node = plan_node(p, NODE_SUBQUERY);
-    node->expr = p->guard;
-    node->sub = inner;
-    node->reg = plan_reg(p);
-    *out = plan_reg_expr(p, node->reg);
-    return OK;
-}
-
-static const struct batch_call *find_call(const struct planner *p, struct slice name)
-{
-    for (size_t i = 0; p->env->calls && p->env->calls[i]; i++)
-        if (slice_is(name, p->env->calls[i]->name))
-            return p->env->calls[i];
-    return NULL;
-}
-
-static enum errc lift_call(struct planner *p, const struct ast *n, const struct batch_call *call,
-                           struct expr **out)
-{
-    struct expr *args = new_expr(p, EXPR_ARRAY, n->count);
-
-    if (p->in_inline)
-        return plan_not_implemented(p, n, "a model call inside [* ...] or UPSERT");
-    if ((int)n->count < call->min_args || (int)n->count > call->max_args)
-        return plan_fail(p, n, 1541, "%s takes %d to %d arguments, not %u", call->name,
-                         call->min_args, call->max_args, n->count);
-    enum errc rc = kids_into(p, n, args, n->count);
-    if (rc != OK)
-        return rc;
-    struct node *node = plan_node(p, NODE_CALL);
-    node->expr = p->guard;
-    node->call = slice_str(call->name);
-    node->exprs = args->kids;
-    node->expr_count = args->count;
-    node->reg = plan_reg(p);
-    p->plan->has_calls = true;
-    *out = plan_reg_expr(p, node->reg);
-    return OK;
+    *is_one = (slice_is(n->name, "LENGTH") || slice_is(n->name, "COUNT")) && n->count == 1 &&
+              plan_names_collection(p, n->kids[0]);
+    if (!*is_one)
+        return OK;
+    enum errc rc = plan_collection(p, n->kids[0], &c);
+    if (rc == OK)
+        rc = plan_check_access(p, n, c);
+    if (rc == OK)
+        *out = plan_call_expr(p, "COLLECTION_COUNT",
+                              plan_const_expr(p, val_new_string(p->arena, c->name)));
+    return rc;
 }
 
 static enum errc call_expr(struct planner *p, const struct ast *n, struct expr **out)
 {
-    const struct batch_call *call = find_call(p, n->name);
+    const struct batch_call *call = plan_find_call(p, n->name);
+    bool is_count;
+    enum errc rc;
 
     for (size_t i = 0; i < p->score_count; i++) {
         if (ast_equal(p->scores[i].call, n)) {
@@ -395,7 +410,10 @@ static enum errc call_expr(struct planner *p, const struct ast *n, struct expr *
         }
     }
     if (call)
-        return lift_call(p, n, call, out);
+        return plan_lift_call(p, n, call, out);
+    rc = count_collection(p, n, out, &is_count);
+    if (rc != OK || is_count)
+        return rc;
     const struct fn *fn = fn_find(n->name);
     if (!fn && (slice_is(n->name, "INFER") || slice_is(n->name, "EMBED")))
         return plan_fail(p, n, 9, "not implemented: %.*s without a model layer",
@@ -407,80 +425,32 @@ static enum errc call_expr(struct planner *p, const struct ast *n, struct expr *
                          "invalid number of arguments for function '%s()', expected "
                          "number of arguments: minimum: %d, maximum: %d",
                          fn->name, fn->min_args, fn->max_args < 0 ? 65536 : fn->max_args);
-    struct expr *e = new_expr(p, EXPR_CALL, n->count);
+    struct expr *e = plan_new_expr(p, EXPR_CALL, n->count);
     e->fn = fn;
     e->name = slice_str(fn->name);
     *out = e;
-    return kids_into(p, n, e, n->count);
-}
-
-/* ---- branches ---- */
-
-static bool lifts(const struct planner *p, const struct ast *n)
-{
-    if (!n)
-        return false;
-    if (n->kind == AST_SUBQUERY || (n->kind == AST_CALL && find_call(p, n->name)))
-        return true;
-    for (uint32_t i = 0; i < n->count; i++)
-        if (lifts(p, n->kids[i]))
-            return true;
-    return false;
-}
-
-static struct expr *binary(struct planner *p, enum ast_op op, struct expr *a, struct expr *b)
-{
-    struct expr *e = new_expr(p, EXPR_BINARY, 2);
-
-    e->op = (uint8_t)op;
-    e->kids[0] = a;
-    e->kids[1] = b;
-    return e;
-}
-
-/* The condition's value in a register; not computed for rows that do not come here either. */
-static struct expr *in_register(struct planner *p, struct expr *condition)
-{
-    struct node *n = plan_node(p, NODE_CALC);
-
-    n->expr = p->guard ? binary(p, AST_OP_AND, p->guard, condition) : condition;
-    n->reg = plan_reg(p);
-    return plan_reg_expr(p, n->reg);
-}
-
-static enum errc branch(struct planner *p, const struct ast *n, struct expr *condition, bool wants,
-                        struct expr **out)
-{
-    struct expr *before = p->guard;
-
-    if (!n)
-        return OK;
-    if (!wants) {
-        struct expr *not = new_expr(p, EXPR_UNARY, 1);
-        not ->op = AST_OP_NOT;
-        not ->kids[0] = condition;
-        condition = not ;
-    }
-    p->guard = before ? binary(p, AST_OP_AND, before, condition) : condition;
-    enum errc rc = plan_expr(p, n, out);
-    p->guard = before;
+    if (!(fn->flags & FN_NAMES) || !n->count || !plan_names_collection(p, n->kids[0]))
+        return kids_into(p, n, e, n->count);
+    const struct collection *c = NULL;
+    rc = plan_collection(p, n->kids[0], &c);
+    if (rc != OK || !c)
+        return rc;
+    e->kids[0] = plan_const_expr(p, val_new_string(p->arena, c->name));
+    for (uint32_t i = 1; rc == OK && i < n->count; i++)
+        rc = plan_expr(p, n->kids[i], &e->kids[i]);
     return rc;
 }
 
+/* ---- operators ---- */
+
 static enum errc ternary_expr(struct planner *p, const struct ast *n, struct expr **out)
 {
-    struct expr *e = new_expr(p, EXPR_TERNARY, 3);
-    enum errc rc = plan_expr(p, n->kids[0], &e->kids[0]);
+    struct expr *e = plan_new_expr(p, EXPR_TERNARY, 3);
 
+    if (plan_lifts(p, n->kids[1]) || plan_lifts(p, n->kids[2]))
+        return plan_lift_ternary(p, n, out);
     *out = e;
-    if (rc != OK || !(lifts(p, n->kids[1]) || lifts(p, n->kids[2]))) {
-        if (rc == OK && n->kids[1])
-            rc = plan_expr(p, n->kids[1], &e->kids[1]);
-        return rc == OK ? plan_expr(p, n->kids[2], &e->kids[2]) : rc;
-    }
-    e->kids[0] = in_register(p, e->kids[0]);
-    rc = branch(p, n->kids[1], e->kids[0], true, &e->kids[1]);
-    return rc == OK ? branch(p, n->kids[2], e->kids[0], false, &e->kids[2]) : rc;
+    return kids_into(p, n, e, 3);
 }
 
 static int compare_bytes(const void *a, const void *b)
@@ -507,21 +477,11 @@ static enum errc binary_expr(struct planner *p, const struct ast *n, struct expr
 {
     bool is_logic = n->op == AST_OP_AND || n->op == AST_OP_OR;
 
-    enum errc rc;
-
-    if (!is_logic || !lifts(p, n->kids[1])) {
-        rc = plain(p, n, EXPR_BINARY, out);
-        if (rc == OK)
-            sort_array(p, *out);
-        return rc;
-    }
-    struct expr *left, *right;
-    rc = plan_expr(p, n->kids[0], &left);
-    if (rc != OK)
-        return rc;
-    left = in_register(p, left);
-    rc = branch(p, n->kids[1], left, n->op == AST_OP_AND, &right);
-    *out = binary(p, (enum ast_op)n->op, left, rc == OK ? right : left);
+    if (is_logic && plan_lifts(p, n->kids[1]))
+        return plan_lift_logic(p, n, out);
+    enum errc rc = plain(p, n, EXPR_BINARY, out);
+    if (rc == OK)
+        sort_array(p, *out);
     return rc;
 }
 
@@ -542,14 +502,14 @@ enum errc plan_expr(struct planner *p, const struct ast *n, struct expr **out)
             *out = plan_const_expr(p, v);
         return rc;
     case AST_BIND_COLLECTION:
-        return plan_not_implemented(p, n, "a collection as a value");
+        return plan_lift_collection(p, n, out);
     case AST_ATTR:
         rc = plan_expr(p, n->kids[0], out);
         if (rc == OK)
             *out = plan_attr_expr(p, *out, n->name);
         return rc;
     case AST_ATTR_BIND:
-        return attr_bind_expr(p, n, out);
+        return plan_attr_binds(p, n, out);
     case AST_INDEX:
         return plain(p, n, EXPR_INDEX, out);
     case AST_EXPAND:
@@ -576,19 +536,19 @@ enum errc plan_expr(struct planner *p, const struct ast *n, struct expr **out)
     case AST_OBJECT:
         return object_expr(p, n, out);
     case AST_SUBQUERY:
-        return subquery_expr(p, n, out);
+        return plan_lift_subquery(p, n, out);
     default:
         BUG("%s is not an expression", ast_kind_name((enum ast_kind)n->kind));
     }
 }
 
-static bool is_constant(const struct expr *e)
+bool plan_is_constant(const struct expr *e)
 {
     if (e->kind == EXPR_REG || e->kind == EXPR_EXPAND || e->kind == EXPR_ARRAY_TEST ||
         (e->kind == EXPR_CALL && !(e->fn->flags & FN_PURE)))
         return false;
     for (uint32_t i = 0; i < e->count; i++)
-        if (e->kids[i] && !is_constant(e->kids[i]))
+        if (e->kids[i] && !plan_is_constant(e->kids[i]))
             return false;
     return true;
 }
@@ -602,7 +562,7 @@ enum errc plan_constant(struct planner *p, const struct ast *n, struct val *out)
 
     if (rc != OK)
         return rc;
-    if (p->last != last || !is_constant(e))
+    if (p->last != last || !plan_is_constant(e))
         return plan_fail(p, n, 1575, "this value must be known when the query is planned");
     return expr_eval(e, NULL, p->arena, &env, out, p->err);
 }

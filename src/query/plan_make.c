@@ -2,26 +2,49 @@
 /* Operations in their order become a pipeline of nodes. */
 #include "query/call.h"
 #include "query/planner.h"
+#include "store/txn.h"
+#include <strings.h>
 
-struct node *plan_node(struct planner *p, enum node_kind kind)
+struct node *plan_loose_node(struct planner *p, enum node_kind kind)
 {
     struct node *n = ARENA_NEW(p->arena, struct node);
 
     n->kind = (uint8_t)kind;
     n->id = ++p->plan->node_count;
-    n->input = p->last;
-    n->reg = n->reg2 = n->into_reg = NO_REG;
+    n->reg = n->reg2 = NO_REG;
     n->limit = -1;
+    return n;
+}
+
+struct node *plan_node(struct planner *p, enum node_kind kind)
+{
+    struct node *n = plan_loose_node(p, kind);
+
+    n->input = p->last;
     p->last = n;
     return n;
 }
 
-static struct expr **expr_list(struct planner *p, uint32_t count)
+struct expr **plan_expr_list(struct planner *p, uint32_t count)
 {
     return arena_zalloc(p->arena, (count ? count : 1) * sizeof(struct expr *));
 }
 
 /* ---- patterns ---- */
+
+/* IS_ARRAY(value) ? value[i] : null, since an object may have an attribute "0". */
+static struct expr *element_expr(struct planner *p, struct expr *value, uint32_t i)
+{
+    struct expr *item = plan_new_expr(p, EXPR_INDEX, 2);
+    struct expr *either = plan_new_expr(p, EXPR_TERNARY, 3);
+
+    item->kids[0] = value;
+    item->kids[1] = plan_const_expr(p, val_new_int(p->arena, i));
+    either->kids[0] = plan_call_expr(p, "IS_ARRAY", value);
+    either->kids[1] = item;
+    either->kids[2] = plan_const_expr(p, val_null);
+    return either;
+}
 
 static enum errc bind_pattern(struct planner *p, const struct ast *pattern, struct expr *value)
 {
@@ -37,13 +60,8 @@ static enum errc bind_pattern(struct planner *p, const struct ast *pattern, stru
     }
     case AST_ARRAY_PATTERN:
         for (uint32_t i = 0; rc == OK && i < pattern->count; i++) {
-            struct expr *item = ARENA_NEW(p->arena, struct expr);
-            item->kind = EXPR_INDEX;
-            item->count = 2;
-            item->kids = expr_list(p, 2);
-            item->kids[0] = value;
-            item->kids[1] = plan_const_expr(p, val_new_int(p->arena, i));
-            rc = bind_pattern(p, pattern->kids[i], item);
+            if (pattern->kids[i])
+                rc = bind_pattern(p, pattern->kids[i], element_expr(p, value, i));
         }
         return rc;
     case AST_OBJECT_PATTERN:
@@ -56,73 +74,27 @@ static enum errc bind_pattern(struct planner *p, const struct ast *pattern, stru
     }
 }
 
-/* The register of a plain variable, or one whose parts are bound behind the node. */
-static enum errc declare_pattern(struct planner *p, const struct ast *pattern, uint32_t *reg)
-{
-    if (pattern->kind == AST_VAR)
-        return plan_declare(p, pattern, reg);
-    *reg = plan_reg(p);
-    return OK;
-}
-
-static enum errc finish_pattern(struct planner *p, const struct ast *pattern, uint32_t reg)
-{
-    return pattern->kind == AST_VAR ? OK : bind_pattern(p, pattern, plan_reg_expr(p, reg));
-}
-
-/* ---- FOR ---- */
-
-static bool names_collection(struct planner *p, const struct ast *n)
-{
-    return n->kind == AST_BIND_COLLECTION ||
-           (n->kind == AST_NAME && !plan_variable(p, n->name) &&
-            !(p->current_reg != NO_REG && slice_is(n->name, "CURRENT")));
-}
-
-static enum errc plan_for(struct planner *p, const struct ast *n)
-{
-    static const char *const hints[] = { "indexHint", "forceIndexHint", "disableIndex",
-                                         "useCache",  "maxProjections", "lookahead" };
-    const struct ast *pattern = n->kids[0], *source = n->kids[1];
-    const struct collection *c;
-    struct val options;
-    enum errc rc = OK;
-
-    if (n->count > 2 && n->kids[2])
-        return plan_not_implemented(p, n->kids[2], "SEARCH (views)");
-    TRY(plan_options(p, n->count > 3 ? n->kids[3] : NULL, hints, ARRAY_LEN(hints), &options));
-    if (val_truth(val_get(options, slice_str("forceIndexHint"))))
-        return plan_not_implemented(p, n, "forceIndexHint");
-    if (names_collection(p, source)) {
-        TRY(plan_collection(p, source, &c));
-        TRY(plan_check_access(p, source, c));
-        struct node *scan = plan_node(p, NODE_ENUM_COLLECTION);
-        scan->collection = c->id;
-        scan->index = val_truth(val_get(options, slice_str("disableIndex"))) ? 1 : 0;
-        TRY(declare_pattern(p, pattern, &scan->reg));
-        TRY(finish_pattern(p, pattern, scan->reg));
-        return OK;
-    }
-    struct expr *list;
-    TRY(plan_expr(p, source, &list));
-    struct node *loop = plan_node(p, NODE_ENUM_LIST);
-    loop->expr = list;
-    TRY(declare_pattern(p, pattern, &loop->reg));
-    TRY(finish_pattern(p, pattern, loop->reg));
-out:
-    return rc;
-}
-
-/* ---- FILTER, SORT, LIMIT, LET ---- */
+/* ---- scans ---- */
 
 bool plan_is_scan(const struct node *n)
 {
-    return n->kind == NODE_ENUM_COLLECTION || n->kind == NODE_VECTOR;
+    return n->scan != NULL;
 }
 
-void plan_add_filter(struct planner *p, struct node *scan, struct expr *e)
+struct node *plan_scan(struct planner *p, enum node_kind kind, const struct collection *c)
 {
-    struct expr **more = expr_list(p, scan->filter_count + 1);
+    struct node *scan = plan_node(p, kind);
+
+    scan->collection = c->id;
+    scan->scan = ARENA_NEW(p->arena, struct scan);
+    scan->reg = plan_reg(p);
+    return scan;
+}
+
+void plan_add_filter(struct planner *p, struct node *n, struct expr *e)
+{
+    struct scan *scan = n->scan;
+    struct expr **more = plan_expr_list(p, scan->filter_count + 1);
 
     if (scan->filter_count)
         memcpy(more, scan->filters, scan->filter_count * sizeof(*more));
@@ -130,25 +102,118 @@ void plan_add_filter(struct planner *p, struct node *scan, struct expr *e)
     scan->filters = more;
 }
 
-enum errc plan_filter(struct planner *p, const struct ast *condition)
+void plan_set_hint(struct planner *p, const struct node *scan, const struct scan_hint *hint)
 {
-    struct node *before = p->last;
+    if (scan->reg >= p->hint_cap) {
+        size_t cap = (size_t)scan->reg * 2 + 16;
+        const struct scan_hint **more = arena_zalloc(p->arena, cap * sizeof(*more));
+        if (p->hint_cap)
+            memcpy(more, p->hints, p->hint_cap * sizeof(*more));
+        p->hints = more;
+        p->hint_cap = cap;
+    }
+    p->hints[scan->reg] = hint;
+}
+
+const struct scan_hint *plan_hint(const struct planner *p, const struct node *scan)
+{
+    static const struct scan_hint none;
+
+    if (scan->reg >= p->hint_cap || !p->hints[scan->reg])
+        return &none;
+    return p->hints[scan->reg];
+}
+
+/* ---- FOR ---- */
+
+bool plan_names_collection(const struct planner *p, const struct ast *n)
+{
+    return n->kind == AST_BIND_COLLECTION ||
+           (n->kind == AST_NAME && !plan_variable(p, n->name) &&
+            !(p->current_reg != NO_REG && slice_is(n->name, "CURRENT")) &&
+            catalog_collection(txn_catalog(p->env->txn), p->env->db_id, n->name));
+}
+
+static enum errc read_hint(struct planner *p, const struct ast *options, struct scan_hint **out)
+{
+    static const char *const known[] = { "indexHint", "forceIndexHint", "disableIndex",
+                                         "useCache",  "maxProjections", "lookahead" };
+    struct scan_hint *hint = ARENA_NEW(p->arena, struct scan_hint);
+    struct val o, v;
+    enum errc rc = plan_options(p, options, known, ARRAY_LEN(known), &o);
+
+    *out = hint;
+    if (rc != OK)
+        return rc;
+    hint->indexes = val_get(o, slice_str("indexHint"));
+    if (val_type(hint->indexes) == VAL_STRING)
+        hint->indexes = val_new_array(p->arena, &hint->indexes, 1);
+    hint->is_forced = val_truth(val_get(o, slice_str("forceIndexHint")));
+    hint->is_disabled = val_truth(val_get(o, slice_str("disableIndex")));
+    v = val_get(o, slice_str("maxProjections"));
+    if (val_type(v) == VAL_NUMBER && val_double(v) >= 0)
+        hint->max_projections = (uint32_t)val_int(v) + 1;
+    return OK;
+}
+
+static enum errc declare_loop(struct planner *p, const struct ast *pattern, uint32_t reg)
+{
+    if (p->loop_start == SIZE_MAX)
+        p->loop_start = p->variable_count;
+    if (pattern->kind != AST_VAR)
+        return bind_pattern(p, pattern, plan_reg_expr(p, reg));
+    if (plan_variable(p, pattern->name))
+        return plan_fail(p, pattern, 1511, "variable '%.*s' is assigned multiple times",
+                         SLICE_ARG(pattern->name));
+    plan_declare_as(p, pattern->name, reg);
+    return OK;
+}
+
+static enum errc plan_for(struct planner *p, const struct ast *n)
+{
+    const struct ast *pattern = n->kids[0], *source = n->kids[1];
+    const struct collection *c;
+    struct scan_hint *hint;
+    struct expr *list;
+    enum errc rc = OK;
+
+    if (n->count > 2 && n->kids[2])
+        return plan_not_implemented(p, n->kids[2], "SEARCH (views)");
+    TRY(read_hint(p, n->count > 3 ? n->kids[3] : NULL, &hint));
+    if (plan_names_collection(p, source)) {
+        TRY(plan_collection(p, source, &c));
+        TRY(plan_check_access(p, source, c));
+        struct node *scan = plan_scan(p, NODE_ENUM_COLLECTION, c);
+        plan_set_hint(p, scan, hint);
+        return declare_loop(p, pattern, scan->reg);
+    }
+    bool is_current = p->current_reg != NO_REG && slice_is(source->name, "CURRENT");
+    if (source->kind == AST_NAME && !plan_variable(p, source->name) && !is_current)
+        return plan_collection(p, source, &c); /* says what is unknown */
+    TRY(plan_expr(p, source, &list));
+    struct node *loop = plan_node(p, NODE_ENUM_LIST);
+    loop->expr = list;
+    loop->reg = plan_reg(p);
+    rc = declare_loop(p, pattern, loop->reg);
+out:
+    return rc;
+}
+
+/* ---- FILTER, SORT, LIMIT, LET ---- */
+
+static enum errc plan_filter(struct planner *p, const struct ast *condition)
+{
     struct expr *e;
     enum errc rc = plan_expr(p, condition, &e);
 
-    if (rc != OK)
-        return rc;
-    if (before == p->last && plan_is_scan(before)) {
-        plan_add_filter(p, before, e); /* runs inside the scan, on the stored bytes */
-        return OK;
-    }
-    plan_node(p, NODE_FILTER)->expr = e;
-    return OK;
+    if (rc == OK)
+        plan_node(p, NODE_FILTER)->expr = e;
+    return rc;
 }
 
 static enum errc plan_sort(struct planner *p, const struct ast *n)
 {
-    struct expr **keys = expr_list(p, n->count);
+    struct expr **keys = plan_expr_list(p, n->count);
     bool *descending = arena_zalloc(p->arena, n->count + 1);
     struct val direction;
     enum errc rc = OK;
@@ -220,10 +285,12 @@ static enum errc plan_let(struct planner *p, const struct ast *n)
 
     if (rc != OK)
         return rc;
+    if (n->kids[0]->kind == AST_VAR)
+        return bind_pattern(p, n->kids[0], value);
     struct node *calc = plan_node(p, NODE_CALC);
     calc->expr = value;
-    rc = declare_pattern(p, n->kids[0], &calc->reg);
-    return rc == OK ? finish_pattern(p, n->kids[0], calc->reg) : rc;
+    calc->reg = plan_reg(p);
+    return bind_pattern(p, n->kids[0], plan_reg_expr(p, calc->reg));
 }
 
 static enum errc plan_return(struct planner *p, const struct ast *n)
@@ -294,15 +361,7 @@ static enum errc plan_operation(struct planner *p, const struct ast *n)
     }
 }
 
-/* Scans choose their access when everything that filters them is known. */
-static void settle(struct planner *p)
-{
-    for (struct node *n = p->last; n; n = n->input)
-        if (n->kind == NODE_ENUM_COLLECTION)
-            plan_choose_access(p, n);
-}
-
-static enum errc plan_operations(struct planner *p, const struct ast *query)
+enum errc plan_operations(struct planner *p, const struct ast *query)
 {
     plan_node(p, NODE_SINGLETON);
     for (size_t i = 0; i < query->count; i++) {
@@ -324,30 +383,37 @@ static enum errc plan_operations(struct planner *p, const struct ast *query)
         if (rc != OK)
             return rc;
     }
-    settle(p);
     return OK;
 }
 
-enum errc plan_subquery(struct planner *p, const struct ast *query, struct node **out)
+void plan_enter(struct planner *p, struct inner *in)
 {
-    struct node *outer = p->last;
-    struct expr *guard = p->guard;
-    struct outer outers = { p->last, p->outer };
-    size_t scope = p->variable_count, scores = p->score_count, start = p->scope_start;
-
+    *in = (struct inner){ .last = p->last,
+                          .outer = { p->last, p->outer },
+                          .guard = p->guard,
+                          .scope = p->variable_count,
+                          .scores = p->score_count,
+                          .scope_start = p->scope_start,
+                          .loop_start = p->loop_start };
     p->last = NULL;
-    p->outer = &outers;
+    p->outer = &in->outer;
     p->guard = NULL; /* the whole pipeline is behind it */
-    p->scope_start = scope;
-    enum errc rc = plan_operations(p, query);
-    *out = p->last;
-    p->last = outer;
-    p->outer = outers.up;
-    p->guard = guard;
-    p->variable_count = scope;
-    p->score_count = scores;
-    p->scope_start = start;
-    return rc;
+    p->scope_start = p->variable_count;
+    p->loop_start = SIZE_MAX;
+}
+
+struct node *plan_leave(struct planner *p, const struct inner *in)
+{
+    struct node *inner = p->last;
+
+    p->last = in->last;
+    p->outer = in->outer.up;
+    p->guard = in->guard;
+    p->variable_count = in->scope;
+    p->score_count = in->scores;
+    p->scope_start = in->scope_start;
+    p->loop_start = in->loop_start;
+    return inner;
 }
 
 static enum errc check_binds(struct planner *p)
@@ -359,11 +425,12 @@ static enum errc check_binds(struct planner *p)
     return OK;
 }
 
-static struct node *last_limit(struct node *n)
+static void count_full(struct node *last)
 {
-    while (n && n->kind != NODE_LIMIT)
-        n = n->input;
-    return n;
+    while (last && last->kind != NODE_LIMIT)
+        last = last->input;
+    if (last)
+        last->counts_full = true;
 }
 
 enum errc plan_make(const struct ast *query, struct slice text, struct val bind,
@@ -376,6 +443,7 @@ enum errc plan_make(const struct ast *query, struct slice text, struct val bind,
                          .env = env,
                          .err = err,
                          .plan = ARENA_NEW(arena, struct plan),
+                         .loop_start = SIZE_MAX,
                          .current_reg = NO_REG,
                          .element_reg = NO_REG };
 
@@ -389,16 +457,12 @@ enum errc plan_make(const struct ast *query, struct slice text, struct val bind,
     if (rc != OK)
         return rc;
     p.plan->root = p.last;
-    p.plan->variables = arena_alloc(arena, (p.variable_count + 1) * sizeof *p.plan->variables);
-    for (size_t i = 0; i < p.variable_count; i++)
-        p.plan->variables[i] = (struct plan_variable){ p.variables[i].reg, p.variables[i].name };
-    p.plan->variable_count = (uint32_t)p.variable_count;
-    struct node *limit = last_limit(p.last);
-    if (env->full_count && limit)
-        limit->counts_full = true;
-    plan_trim(&p);
+    if (env->full_count)
+        count_full(p.plan->root);
+    rc = plan_apply_rules(&p);
+    plan_find_live(&p);
     *out = p.plan;
-    return OK;
+    return rc;
 }
 
 const char *node_kind_name(enum node_kind kind)
@@ -408,7 +472,6 @@ const char *node_kind_name(enum node_kind kind)
         [NODE_ENUM_LIST] = "EnumerateListNode",
         [NODE_ENUM_COLLECTION] = "EnumerateCollectionNode",
         [NODE_INDEX] = "IndexNode",
-        [NODE_PRIMARY] = "IndexNode",
         [NODE_VECTOR] = "EnumerateNearVectorNode",
         [NODE_FILTER] = "FilterNode",
         [NODE_CALC] = "CalculationNode",

@@ -5,6 +5,7 @@
  */
 #include "query/planner.h"
 #include "store/doc.h"
+#include <stdio.h>
 
 static bool is_written(const struct planner *p, uint64_t collection)
 {
@@ -22,40 +23,51 @@ enum errc plan_check_access(struct planner *p, const struct ast *at, const struc
                      SLICE_ARG(c->name));
 }
 
+static enum errc check_names(struct planner *p, struct val options, const char *const *allowed,
+                             size_t count)
+{
+    char text[LIMIT_NAME_BYTES + 64];
+
+    for (size_t i = 0; i < val_count(options); i++) {
+        struct slice name = val_name_at(options, i);
+        bool is_known = false;
+        for (size_t k = 0; k < count; k++)
+            is_known |= slice_is(name, allowed[k]);
+        if (is_known || !p->env->warn)
+            continue;
+        snprintf(text, sizeof text, "unknown OPTIONS attribute '%.*s'",
+                 (int)(name.len < LIMIT_NAME_BYTES ? name.len : LIMIT_NAME_BYTES), name.ptr);
+        p->env->warn(p->env->warn_ctx, 1539, text);
+    }
+    return OK;
+}
+
 enum errc plan_options(struct planner *p, const struct ast *options, const char *const *allowed,
                        size_t count, struct val *out)
 {
-    enum errc rc = OK;
-
     *out = val_empty_object;
     if (!options)
         return OK;
-    TRY(plan_constant(p, options, out));
+    enum errc rc = plan_constant(p, options, out);
+    if (rc != OK)
+        return rc;
     if (val_type(*out) != VAL_OBJECT)
         return plan_fail(p, options, 1575, "OPTIONS must be an object");
-    for (size_t i = 0; i < val_count(*out); i++) {
-        bool is_known = false;
-        for (size_t k = 0; k < count; k++)
-            is_known |= slice_is(val_name_at(*out, i), allowed[k]);
-        if (!is_known)
-            return plan_fail(p, options, 9, "not implemented: the option %.*s",
-                             SLICE_ARG(val_name_at(*out, i)));
-    }
-out:
-    return rc;
+    return check_names(p, *out, allowed, count);
 }
 
 static enum errc write_options(struct planner *p, const struct ast *options, bool is_insert,
-                               struct write_options *out)
+                               struct write_options **made)
 {
-    static const char *const known[] = { "keepNull",      "mergeObjects", "ignoreRevs",
-                                         "ignoreErrors",  "waitForSync",  "overwrite",
-                                         "overwriteMode", "exclusive",    "refillIndexCaches",
-                                         "readOwnWrites" };
+    static const char *const known[] = { "keepNull",       "mergeObjects",     "ignoreRevs",
+                                         "ignoreErrors",   "waitForSync",      "overwrite",
+                                         "overwriteMode",  "exclusive",        "refillIndexCaches",
+                                         "readOwnWrites",  "versionAttribute", "indexHint",
+                                         "forceIndexHint", "disableIndex" };
     struct val o, v;
     enum errc rc = plan_options(p, options, known, ARRAY_LEN(known), &o);
 
-    *out = (struct write_options){ 0 };
+    struct write_options *out = *made = ARENA_NEW(p->arena, struct write_options);
     if (rc != OK)
         return rc;
     out->drop_nulls = val_find(o, slice_str("keepNull"), &v) && !val_truth(v);
@@ -85,8 +97,7 @@ static bool is_read_outside(const struct planner *p, const struct collection *c)
 {
     for (const struct outer *o = p->outer; o; o = o->up)
         for (const struct node *n = o->last; n; n = n->input)
-            if (n->collection == c->id &&
-                (plan_is_scan(n) || n->kind == NODE_INDEX || n->kind == NODE_PRIMARY))
+            if (n->collection == c->id && plan_is_scan(n))
                 return true;
     return false;
 }
@@ -102,6 +113,8 @@ static enum errc target_collection(struct planner *p, const struct ast *n,
         return plan_not_implemented(p, n, "writing a collection that a loop around it reads");
     if (p->written_count == PLAN_COLLECTIONS_MAX)
         return plan_fail(p, n, 1522, "too many collections are written");
+    if (!p->written)
+        p->written = arena_alloc(p->arena, PLAN_COLLECTIONS_MAX * sizeof *p->written);
     p->written[p->written_count++] = (*c)->id;
 out:
     return rc;
@@ -123,8 +136,8 @@ static enum errc simple_write(struct planner *p, const struct ast *n, enum node_
 {
     uint32_t values = kind == NODE_INSERT || kind == NODE_REMOVE ? 1 : 2;
     const struct collection *c;
-    struct expr **exprs = arena_zalloc(p->arena, values * sizeof(*exprs));
-    struct write_options write;
+    struct expr **exprs = plan_expr_list(p, values);
+    struct write_options *write;
     enum errc rc = OK;
 
     for (uint32_t i = 0; i < values; i++)
@@ -145,38 +158,58 @@ out:
 
 /* ---- UPSERT ---- */
 
-static struct expr *equals(struct planner *p, struct expr *a, struct expr *b)
+static struct expr *member_expr(struct planner *p, struct expr *object, struct expr *name)
 {
-    struct expr *e = ARENA_NEW(p->arena, struct expr);
+    struct expr *e;
 
-    e->kind = EXPR_BINARY;
-    e->op = AST_OP_EQ;
-    e->quantifier = NO_QUANTIFIER;
-    e->reg = e->reg2 = NO_REG;
-    e->count = 2;
-    e->kids = arena_alloc(p->arena, 2 * sizeof(*e->kids));
-    e->kids[0] = a;
-    e->kids[1] = b;
+    if (name->kind == EXPR_CONST && val_type(name->val) == VAL_STRING)
+        return plan_attr_expr(p, object, val_string(name->val));
+    e = plan_new_expr(p, EXPR_INDEX, 2);
+    e->kids[0] = object;
+    e->kids[1] = name;
     return e;
 }
 
 /* {a: 1, b: {c: 2}} asks for a == 1 and b.c == 2. */
-static enum errc example_filters(struct planner *p, const struct ast *at, struct node *scan,
-                                 struct expr *object, const struct expr *example)
+static void example_filters(struct planner *p, struct node *scan, struct expr *object,
+                            const struct expr *example)
 {
     for (uint32_t i = 0; i < example->count; i += 2) {
-        struct expr *name = example->kids[i], *value = example->kids[i + 1];
-        if (name->kind != EXPR_CONST || val_type(name->val) != VAL_STRING)
-            return plan_not_implemented(p, at, "UPSERT by computed names");
-        struct expr *member = plan_attr_expr(p, object, val_string(name->val));
-        if (value->kind == EXPR_OBJECT && value->count) {
-            enum errc rc = example_filters(p, at, scan, member, value);
-            if (rc != OK)
-                return rc;
-        } else {
-            plan_add_filter(p, scan, equals(p, member, value));
-        }
+        struct expr *value = example->kids[i + 1];
+        struct expr *member = member_expr(p, object, example->kids[i]);
+        if (value->kind == EXPR_OBJECT && value->count)
+            example_filters(p, scan, member, value);
+        else
+            plan_add_filter(p, scan, plan_binary_expr(p, AST_OP_EQ, member, value));
     }
+}
+
+/* A constant object as one of expressions. */
+static struct expr *open_object(struct planner *p, struct val v)
+{
+    struct expr *e;
+
+    if (val_type(v) != VAL_OBJECT || !val_count(v))
+        return plan_const_expr(p, v);
+    e = plan_new_expr(p, EXPR_OBJECT, (uint32_t)val_count(v) * 2);
+    for (uint32_t i = 0; i < e->count; i += 2) {
+        e->kids[i] = plan_const_expr(p, val_new_string(p->arena, val_name_at(v, i / 2)));
+        e->kids[i + 1] = open_object(p, val_at(v, i / 2));
+    }
+    return e;
+}
+
+/* The example as an object expression; one that a bind parameter gives is taken apart. */
+static enum errc read_example(struct planner *p, const struct ast *n, struct expr **out)
+{
+    enum errc rc = plan_expr(p, n, out);
+
+    if (rc != OK)
+        return rc;
+    if ((*out)->kind == EXPR_CONST)
+        *out = open_object(p, (*out)->val);
+    if ((*out)->kind != EXPR_OBJECT || !(*out)->count)
+        return plan_fail(p, n, 1501, "UPSERT needs an example object with members");
     return OK;
 }
 
@@ -186,75 +219,101 @@ static enum errc find_filters(struct planner *p, const struct ast *n, struct nod
     uint32_t current = p->current_reg;
     struct expr *condition;
 
-    if (!(n->flags & AST_IS_FILTER))
-        return example_filters(p, n->kids[0], scan, plan_reg_expr(p, scan->reg), example);
-    p->current_reg = scan->reg;
-    p->in_inline = true;
-    enum errc rc = plan_expr(p, n->kids[0], &condition);
-    p->in_inline = false;
-    p->current_reg = current;
-    if (rc == OK)
-        plan_add_filter(p, scan, condition);
-    return rc;
-}
-
-/* The pipeline that finds the document: FOR, FILTER, LIMIT 1, RETURN. */
-static enum errc plan_find(struct planner *p, const struct ast *n, const struct collection *c,
-                           const struct expr *example, struct node **out)
-{
-    struct node *outer = p->last;
-
-    p->last = NULL;
-    plan_node(p, NODE_SINGLETON);
-    struct node *scan = plan_node(p, NODE_ENUM_COLLECTION);
-    scan->collection = c->id;
-    scan->reg = plan_reg(p);
-    enum errc rc = find_filters(p, n, scan, example);
-    if (rc == OK) {
-        plan_choose_access(p, scan);
-        plan_node(p, NODE_LIMIT)->limit = 1;
-        plan_node(p, NODE_RETURN)->expr = plan_reg_expr(p, scan->reg);
+    if (example) {
+        example_filters(p, scan, plan_reg_expr(p, scan->reg), example);
+        return OK;
     }
-    *out = p->last;
-    p->last = outer;
+    p->current_reg = scan->reg;
+    enum errc rc = plan_expr(p, n->kids[0], &condition);
+    p->current_reg = current;
+    if (rc == OK && p->last == scan)
+        plan_add_filter(p, scan, condition);
+    else if (rc == OK)
+        plan_node(p, NODE_FILTER)->expr = condition;
     return rc;
 }
 
-/* The update sees OLD, which is not known before the node: nothing is lifted out of it. */
-static enum errc plan_change(struct planner *p, const struct ast *n, uint32_t old,
+/* FOR CURRENT IN c FILTER ... LIMIT 1 RETURN CURRENT, as a subquery -> *out. */
+static enum errc plan_find(struct planner *p, const struct ast *n, const struct collection *c,
+                           const struct expr *example, struct expr **out)
+{
+    struct inner in;
+
+    plan_enter(p, &in);
+    plan_node(p, NODE_SINGLETON);
+    struct node *scan = plan_scan(p, NODE_ENUM_COLLECTION, c);
+    enum errc rc = find_filters(p, n, scan, example);
+    plan_node(p, NODE_LIMIT)->limit = 1;
+    plan_node(p, NODE_RETURN)->expr = plan_reg_expr(p, scan->reg);
+    struct node *inner = plan_leave(p, &in);
+    struct node *find = plan_node(p, NODE_SUBQUERY);
+    find->sub = inner;
+    find->reg = plan_reg(p);
+    *out = plan_reg_expr(p, find->reg);
+    return rc;
+}
+
+/* One of two documents, each planned behind the condition that it is needed. */
+static enum errc plan_choice(struct planner *p, const struct ast *n, struct expr *old,
                              struct expr **out)
 {
-    plan_declare_as(p, slice_str("OLD"), old);
-    p->in_inline = true;
-    enum errc rc = plan_expr(p, n, out);
-    p->in_inline = false;
+    struct expr *either = plan_new_expr(p, EXPR_TERNARY, 3);
+    enum errc rc = OK;
+
+    either->kids[0] = old;
+    *out = either;
+    p->guard = plan_not_expr(p, old);
+    TRY(plan_expr(p, n->kids[1], &either->kids[2]));
+    p->guard = old;
+    plan_declare_as(p, slice_str("OLD"), old->reg);
+    rc = plan_expr(p, n->kids[2], &either->kids[1]);
+out:
+    p->guard = NULL;
+    return rc;
+}
+
+/* The inner pipeline of the write: what was found, and what to write. */
+static enum errc plan_ask(struct planner *p, const struct ast *n, const struct collection *c,
+                          const struct expr *example, struct node **out)
+{
+    struct expr *pair = plan_new_expr(p, EXPR_ARRAY, 2), *found;
+    struct inner in;
+    enum errc rc = OK;
+
+    plan_enter(p, &in);
+    plan_node(p, NODE_SINGLETON);
+    TRY(plan_find(p, n, c, example, &found));
+    struct node *old = plan_node(p, NODE_CALC);
+    old->expr = plan_call_expr(p, "FIRST", found);
+    old->reg = plan_reg(p);
+    pair->kids[0] = plan_reg_expr(p, old->reg);
+    TRY(plan_choice(p, n, pair->kids[0], &pair->kids[1]));
+    plan_node(p, NODE_RETURN)->expr = pair;
+out:
+    *out = plan_leave(p, &in);
     return rc;
 }
 
 static enum errc plan_upsert(struct planner *p, const struct ast *n)
 {
     const struct collection *c;
-    struct expr **exprs = arena_zalloc(p->arena, 2 * sizeof(*exprs)), *example = NULL;
-    struct write_options write;
-    struct node *find;
-    uint32_t old = plan_reg(p);
+    struct expr *example = NULL;
+    struct write_options *write;
+    struct node *ask;
     enum errc rc = OK;
 
     if (!(n->flags & AST_IS_FILTER))
-        TRY(plan_expr(p, n->kids[0], &example));
-    if (example && (example->kind != EXPR_OBJECT || !example->count))
-        return plan_not_implemented(p, n->kids[0], "UPSERT by what is no object literal");
-    TRY(plan_expr(p, n->kids[1], &exprs[0]));
+        TRY(read_example(p, n->kids[0], &example));
     TRY(target_collection(p, n->kids[3], &c));
     TRY(write_options(p, n->kids[4], false, &write));
-    TRY(plan_find(p, n, c, example, &find));
-    TRY(plan_change(p, n->kids[2], old, &exprs[1]));
-    struct node *node = write_node(p, NODE_UPSERT, c, exprs, 2);
+    TRY(plan_ask(p, n, c, example, &ask));
+    struct node *node = write_node(p, NODE_UPSERT, c, NULL, 0);
     node->write = write;
-    node->write.is_replace = n->op == AST_REPLACE;
-    node->sub = find;
-    node->reg = old;
+    write->is_replace = n->op == AST_REPLACE;
+    node->sub = ask;
+    node->reg = plan_reg(p);
     node->reg2 = plan_reg(p);
+    plan_declare_as(p, slice_str("OLD"), node->reg);
     plan_declare_as(p, slice_str("NEW"), node->reg2);
 out:
     return rc;

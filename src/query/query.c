@@ -109,7 +109,10 @@ static enum errc make_plan(struct query *q, struct error *err)
                                .calls = q->env->calls,
                                .collator = store_collator(q->env->store),
                                .env = q->env->env,
-                               .full_count = q->opt.full_count };
+                               .full_count = q->opt.full_count,
+                               .rules = q->opt.rules,
+                               .warn = add_warning,
+                               .warn_ctx = q };
     enum errc rc = plan_make(q->ast, q->text, q->bind, &env, q->arena, &q->plan, err);
     struct val encoded;
     void *copy;
@@ -136,7 +139,6 @@ static void start_exec(struct query *q)
         .plan = q->plan,
         .arena = q->arena,
         .scratch = q->scratch,
-        .memory_limit = q->opt.memory_limit,
         .txn = txn_of(q),
         .env = { .txn = txn_of(q),
                  .db_id = q->opt.db_id,
@@ -146,6 +148,7 @@ static void start_exec(struct query *q)
                  .warn = add_warning,
                  .warn_ctx = q },
         .calls = q->env->calls,
+        .rows_max = q->opt.batch_rows ? q->opt.batch_rows : LIMIT_ROWS_PER_BATCH,
         .stats = &q->stats,
         .cancel = q->opt.cancel,
         .call_done = call_done,
@@ -160,7 +163,7 @@ static enum errc prepare(struct query *q, struct error *err)
     enum errc rc = OK;
 
     q->arena = arena_new(q->opt.memory_limit);
-    q->scratch = arena_new(q->opt.memory_limit);
+    q->scratch = arena_child(q->arena);
     TRY(begin(q, err));
     TRY(make_plan(q, err));
     start_exec(q);
@@ -173,8 +176,8 @@ static void discard(struct query *q)
     exec_release(&q->exec);
     txn_end(q->own_txn);
     q->own_txn = NULL;
-    arena_free(q->arena);
     arena_free(q->scratch);
+    arena_free(q->arena);
     q->arena = q->scratch = NULL;
     q->rows = (struct row_list){ 0 };
     q->warning_count = 0;

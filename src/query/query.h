@@ -33,8 +33,10 @@ struct query_options {
     uint64_t max_runtime_ms;  /* 0 = none; beyond: 1500 */
     bool full_count;          /* count as if the last LIMIT were not there */
     bool fail_on_warning;
+    struct val rules;          /* of the planner: array of "-name", "+name", "-all", or null */
     size_t max_warnings;       /* 0 = 10 */
     bool through_codec;        /* encode the plan and decode it before running (tests) */
+    size_t batch_rows;         /* between two operators; 0 = LIMIT_ROWS_PER_BATCH (tests) */
     const atomic_bool *cancel; /* set: ends with 1500; may be NULL */
     void (*wake)(void *ctx);
     void *wake_ctx;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random conditions over random documents: a query gives the same rows with
- * and without indexes, directly and through the codec, as a filter and as a
- * value; a condition and its negation share out the collection; LIMIT gives the
+ * and without indexes, with and without the planner's rules, directly and through
+ * the codec, as a filter and as a value; a condition and its negation share out the collection; LIMIT gives the
  * head of what SORT gives.
  */
 #include "base/log.h"
@@ -92,16 +92,25 @@ static void add_condition(struct world *w, struct buf *out, int depth)
     }
 }
 
-/* The rows as one JSON text; "error" on an error. */
-static void run(struct world *w, const char *text, bool through_codec, struct buf *out)
+enum way { PLAIN, CODEC, NO_RULES, SMALL_BATCHES, WAYS };
+
+/* The rows as one JSON text. */
+static void run(struct world *w, const char *text, enum way way, struct buf *out)
 {
     struct query_env env = { .store = w->store, .env = env_system() };
-    struct query_options opt = { .db_id = 1, .txn = w->txn, .through_codec = through_codec };
+    struct arena *arena = arena_new(0);
+    struct val off = val_new_string(arena, slice_str("-all"));
+    struct query_options opt = { .db_id = 1,
+                                 .txn = w->txn,
+                                 .through_codec = way == CODEC,
+                                 .batch_rows = way == SMALL_BATCHES ? 3 : 0 };
     struct query *q = NULL;
     struct error err = { 0 };
     enum query_state state;
 
     buf_clear(out);
+    if (way == NO_RULES)
+        opt.rules = val_new_array(arena, &off, 1);
     if (query_new(&q, &env, slice_str(text), val_null, &opt, &err) != OK ||
         query_run(q, &state, &err) != OK)
         fail_msg("%s: %s", text, err.text);
@@ -110,6 +119,7 @@ static void run(struct world *w, const char *text, bool through_codec, struct bu
         buf_add_char(out, ' ');
     }
     query_free(q);
+    arena_free(arena);
 }
 
 static void must_equal(struct world *w, const char *a, const char *b)
@@ -118,9 +128,9 @@ static void must_equal(struct world *w, const char *a, const char *b)
 
     buf_init(&one, 0);
     buf_init(&two, 0);
-    run(w, a, false, &one);
-    for (int codec = 0; codec < 2; codec++) {
-        run(w, b, codec, &two);
+    run(w, a, PLAIN, &one);
+    for (int way = 0; way < WAYS; way++) {
+        run(w, b, (enum way)way, &two);
         if (!slice_eq(buf_slice(&one), buf_slice(&two)))
             fail_msg("%s\n  gives %s\n%s\n  gives %s", a, buf_cstr(&one), b, buf_cstr(&two));
     }
@@ -142,6 +152,12 @@ static void compare_condition(struct world *w, const char *p)
              "FOR x IN 1..1 FOR d IN c FILTER x == 1 FILTER %s SORT d._key RETURN d._key", p);
     must_equal(w, a, b);
     snprintf(b, sizeof b, "FOR k IN (FOR d IN c FILTER %s RETURN d._key) SORT k RETURN k", p);
+    must_equal(w, a, b);
+    snprintf(a, sizeof a,
+             "FOR d IN c OPTIONS {disableIndex: true} FILTER %s SORT d._key RETURN [d._key, d.b, "
+             "d.c]",
+             p);
+    snprintf(b, sizeof b, "FOR d IN c FILTER %s SORT d._key RETURN [d._key, d.b, d.c]", p);
     must_equal(w, a, b);
     snprintf(a, sizeof a, "FOR d IN c COLLECT WITH COUNT INTO n RETURN n");
     snprintf(
@@ -190,6 +206,7 @@ static void plans_agree(void **state)
     add_index(w, id, "{\"type\":\"persistent\",\"fields\":[\"b\"],\"sparse\":true}");
     add_index(w, id, "{\"type\":\"persistent\",\"fields\":[\"c\",\"a[*]\"]}");
     add_index(w, id, "{\"type\":\"persistent\",\"fields\":[\"c\",\"b\",\"a\"]}");
+    add_index(w, id, "{\"type\":\"persistent\",\"fields\":[\"b\"],\"storedValues\":[\"c\",\"a\"]}");
     assert_int_equal(txn_begin(&w->txn, w->store, &(struct txn_options){ 0 }, &err), OK);
     buf_init(&text, 0);
     for (int i = 0; i < DOCS; i++) {
@@ -201,7 +218,7 @@ static void plans_agree(void **state)
                 buf_printf(&text, ", %c: %s", field, value(w));
         buf_add_str(&text, "} INTO c");
         buf_init(&rows, 0);
-        run(w, buf_cstr(&text), false, &rows);
+        run(w, buf_cstr(&text), PLAIN, &rows);
         buf_release(&rows);
     }
     for (int i = 0; i < ROUNDS; i++) {

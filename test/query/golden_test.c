@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs every case of test/aql, each directly and with its plan encoded and
- * decoded. GOLDEN_UPDATE=1 rewrites what was expected; GOLDEN=text runs only files
+ * decoded, then also with two rows a batch, so that each operator meets the end of one. GOLDEN_UPDATE=1 rewrites what was expected; GOLDEN=text runs only files
  * whose name contains the text. A file is sections:
  *
  *   == setup     {"collection": [documents]} or {"collection": {"type": "edge",
@@ -13,7 +13,11 @@
  *   == warnings  the same, one a line; without the section there must be none
  *   == stats     name and number, one a line
  *   == plan      types of the nodes
+ *   == explain   the plan as people read it: a line for each node, then the rules
  *   == then      another query in the same transaction, with its own sections
+ *
+ * A query may begin with a comment that says how to run it: fullCount, or names of
+ * rules to switch off, such as -all.
  */
 #include "base/log.h"
 #include "base/val_text.h"
@@ -320,6 +324,32 @@ static void print_plan(const struct result *r, struct buf *out)
     buf_add_char(out, '\n');
 }
 
+static void print_lines(struct val nodes, unsigned depth, struct buf *out)
+{
+    for (size_t i = 0; i < val_count(nodes); i++) {
+        struct val n = val_at(nodes, i);
+        for (unsigned d = 0; d < depth; d++)
+            buf_add_str(out, "  ");
+        buf_add_slice(out, val_string(val_get(n, slice_str("text"))));
+        buf_add_char(out, '\n');
+        print_lines(val_get(val_get(n, slice_str("subquery")), slice_str("nodes")), depth + 1, out);
+    }
+}
+
+static void print_explain(const struct result *r, struct buf *out)
+{
+    struct val explained;
+    struct error err = { 0 };
+
+    if (query_explain(r->q, r->arena, &explained, &err) != OK)
+        fail_msg("explain: %s", err.text);
+    print_lines(val_get(explained, slice_str("nodes")), 0, out);
+    struct val rules = val_get(explained, slice_str("rules"));
+    for (size_t i = 0; i < val_count(rules); i++)
+        buf_printf(out, "%s%.*s", i ? ", " : "rules: ", SLICE_ARG(val_string(val_at(rules, i))));
+    buf_add_char(out, '\n');
+}
+
 /* What the section would say now. */
 static void print_section(const struct result *r, struct slice name, struct buf *out)
 {
@@ -337,6 +367,8 @@ static void print_section(const struct result *r, struct slice name, struct buf 
         print_stats(r->q, out);
     if (slice_is(name, "plan"))
         print_plan(r, out);
+    if (slice_is(name, "explain"))
+        print_explain(r, out);
 }
 
 static bool section_fits(struct world *w, const struct section *s, const struct result *r)
@@ -374,6 +406,23 @@ static void report(struct world *w, const struct section *query, const struct se
 
 /* ---- one case ---- */
 
+/* The words of the comment that the query begins with. */
+static struct val query_words(struct world *w, struct slice text)
+{
+    struct val words[8];
+    size_t count = 0;
+    char *copy = mem_strndup(text), *end = strstr(copy, "*/"), *rest = NULL;
+
+    if (slice_starts(text, "/*") && end) {
+        *end = 0;
+        for (char *at = strtok_r(copy + 2, " ", &rest); at && count < 8;
+             at = strtok_r(NULL, " ", &rest))
+            words[count++] = val_new_string(w->arena, slice_str(at));
+    }
+    mem_free(copy);
+    return val_new_array(w->arena, words, count);
+}
+
 static void run_query(struct world *w, struct slice text, struct val bind, struct result *r)
 {
     struct query_env env = { .store = w->store, .calls = { &infer, &embed }, .env = env_system() };
@@ -381,7 +430,9 @@ static void run_query(struct world *w, struct slice text, struct val bind, struc
                                  .txn = w->txn,
                                  .memory_limit = 64 * MIB,
                                  .full_count = slice_starts(text, "/*fullCount*/"),
-                                 .through_codec = w->through_codec };
+                                 .rules = query_words(w, text),
+                                 .through_codec = w->through_codec,
+                                 .batch_rows = w->through_codec ? 2 : 0 };
     enum query_state state = QUERY_DONE;
     enum errc rc = query_new(&r->q, &env, text, bind, &opt, &r->err);
 
