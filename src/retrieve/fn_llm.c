@@ -43,7 +43,7 @@ struct infer_row {
 };
 
 struct infer_batch {
-    struct generator *generator;
+    struct rag_calls *calls;
     struct call_batch *b;
     struct infer_row *rows;
     uint64_t start_ms;
@@ -56,35 +56,38 @@ struct infer_batch {
     struct infer_batch *behind; /* in the line */
 };
 
-/*
- * One line for the process: a batch waits for room, and every batch takes room
- * from the same queues.
- */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct infer_batch *line_head, *line_tail;
-static size_t rows_running; /* INFER rows at generators */
+/* The line of batches that wait for room: they take it from the same queues of one generator. */
+struct rag_calls {
+    struct batch_call infer, embed;
+    struct generator *generator; /* borrowed */
+    pthread_mutex_t lock;
+    struct infer_batch *line_head, *line_tail;
+    size_t rows_running; /* INFER rows at the generator */
+};
 
 static void pump_and_unlock(struct infer_batch *ib);
 
 static void line_push(struct infer_batch *ib)
 {
+    struct rag_calls *calls = ib->calls;
+
     ib->behind = NULL;
     ib->is_queued = true;
-    if (line_tail)
-        line_tail->behind = ib;
+    if (calls->line_tail)
+        calls->line_tail->behind = ib;
     else
-        line_head = ib;
-    line_tail = ib;
+        calls->line_head = ib;
+    calls->line_tail = ib;
 }
 
-static struct infer_batch *line_pop(void)
+static struct infer_batch *line_pop(struct rag_calls *calls)
 {
-    struct infer_batch *ib = line_head;
+    struct infer_batch *ib = calls->line_head;
 
     if (ib) {
-        line_head = ib->behind;
-        if (!line_head)
-            line_tail = NULL;
+        calls->line_head = ib->behind;
+        if (!calls->line_head)
+            calls->line_tail = NULL;
         ib->is_queued = false;
     }
     return ib;
@@ -139,37 +142,38 @@ static void infer_finish(struct infer_batch *ib)
 }
 
 /* Room has been made: the first in the line may go on. */
-static void wake_one(void)
+static void wake_one(struct rag_calls *calls)
 {
     struct infer_batch *ib;
 
-    pthread_mutex_lock(&lock);
-    ib = line_pop();
+    pthread_mutex_lock(&calls->lock);
+    ib = line_pop(calls);
     if (ib)
         pump_and_unlock(ib);
     else
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&calls->lock);
 }
 
 /* Nothing runs that would wake the line: lets every batch in it try once more. */
-static void drain_line(void)
+static void drain_line(struct rag_calls *calls)
 {
     struct infer_batch *ib;
 
     for (;;) {
-        pthread_mutex_lock(&lock);
-        ib = rows_running == 0 ? line_pop() : NULL;
+        pthread_mutex_lock(&calls->lock);
+        ib = calls->rows_running == 0 ? line_pop(calls) : NULL;
         if (!ib)
             break;
         pump_and_unlock(ib);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&calls->lock);
 }
 
 static void on_event(void *ctx, const struct gen_event *e)
 {
     struct infer_row *r = ctx;
     struct infer_batch *ib = r->batch;
+    struct rag_calls *calls = ib->calls; /* outlives ib */
     struct call_row *row = &ib->b->rows[r - ib->rows];
 
     buf_add_slice(&r->text, e->text);
@@ -185,14 +189,14 @@ static void on_event(void *ctx, const struct gen_event *e)
         set_result(row, buf_slice(&r->text));
     buf_release(&r->text);
 
-    wake_one(); /* before this batch takes the room itself: others must not starve */
-    pthread_mutex_lock(&lock);
+    wake_one(calls); /* before this batch takes the room itself: others must not starve */
+    pthread_mutex_lock(&calls->lock);
     ib->outstanding--;
     ib->is_full = false;
     ib->is_stopping |= row->err.code != OK;
-    rows_running--;
+    calls->rows_running--;
     pump_and_unlock(ib);
-    drain_line();
+    drain_line(calls);
 }
 
 /* Submits one row. No lock held. ERR_BUSY: try again later. */
@@ -200,6 +204,7 @@ static enum errc submit_row(struct infer_batch *ib, size_t i)
 {
     struct call_row *row = &ib->b->rows[i];
     struct infer_row *r = &ib->rows[i];
+    struct generator *g = ib->calls->generator;
     struct arena *arena = NULL;
     struct gen_request req = { .cancel = ib->b->cancel, .on_event = on_event, .ctx = r };
     struct error err;
@@ -212,7 +217,7 @@ static enum errc submit_row(struct infer_batch *ib, size_t i)
     arena = arena_new(0);
     TRY(infer_options_read(row->args[0], row->args[1], row->args[2], arena, &req, &err));
     buf_init(&r->text, ANSWER_BYTES_MAX);
-    TRY(ib->generator->submit(ib->generator, &req, &err));
+    TRY(g->submit(g, &req, &err));
 out:
     if (rc != OK && rc != ERR_BUSY)
         row->err = err;
@@ -241,7 +246,7 @@ static void wait_for_room(struct infer_batch *ib, size_t i)
         ib->is_noted = false; /* one of its own has finished meanwhile: try again at once */
     } else if (ib->outstanding > 0) {
         ib->is_full = true; /* until one of its own rows finishes */
-    } else if (rows_running > 0) {
+    } else if (ib->calls->rows_running > 0) {
         ib->is_full = true;
         line_push(ib);
     } else {
@@ -253,19 +258,21 @@ static void wait_for_room(struct infer_batch *ib, size_t i)
 /* Lock held; drops it around submit. */
 static void submit_some(struct infer_batch *ib)
 {
+    struct rag_calls *calls = ib->calls;
+
     for (skip_rows(ib); wants_more(ib); skip_rows(ib)) {
         size_t i = ib->next++;
         enum errc rc;
 
         ib->outstanding++;
-        rows_running++;
-        pthread_mutex_unlock(&lock);
+        calls->rows_running++;
+        pthread_mutex_unlock(&calls->lock);
         rc = submit_row(ib, i);
-        pthread_mutex_lock(&lock);
+        pthread_mutex_lock(&calls->lock);
         if (rc == OK)
             continue;
         ib->outstanding--;
-        rows_running--;
+        calls->rows_running--;
         if (rc == ERR_BUSY && !ib->is_stopping)
             wait_for_room(ib, i);
         else
@@ -279,11 +286,12 @@ static void submit_some(struct infer_batch *ib)
  */
 static void pump_and_unlock(struct infer_batch *ib)
 {
+    struct rag_calls *calls = ib->calls;
     bool is_finished;
 
     if (ib->is_pumping) {
         ib->is_noted = true;
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&calls->lock);
         return;
     }
     ib->is_pumping = true;
@@ -295,7 +303,7 @@ static void pump_and_unlock(struct infer_batch *ib)
     ib->is_pumping = false;
     is_finished =
         ib->outstanding == 0 && !ib->is_queued && (ib->is_stopping || ib->next == ib->b->count);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&calls->lock);
     if (is_finished)
         infer_finish(ib);
 }
@@ -348,9 +356,10 @@ static void find_same(struct infer_batch *ib)
 static enum errc infer_start(const struct batch_call *call, struct call_batch *b, struct error *err)
 {
     struct infer_batch *ib = mem_zalloc(sizeof *ib);
+    struct rag_calls *calls = call->ctx;
 
     (void)err;
-    ib->generator = call->ctx;
+    ib->calls = calls;
     ib->b = b;
     ib->rows = mem_zalloc((b->count + 1) * sizeof *ib->rows);
     ib->start_ms = env_mono_ms(env_system());
@@ -359,9 +368,9 @@ static enum errc infer_start(const struct batch_call *call, struct call_batch *b
         ib->rows[i].is_skipped = val_is_null(b->rows[i].args[1]);
     }
     find_same(ib);
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&calls->lock);
     pump_and_unlock(ib);
-    drain_line();
+    drain_line(calls);
     return OK;
 }
 
@@ -482,7 +491,7 @@ static enum errc embed_start(const struct batch_call *call, struct call_batch *b
     struct embed_batch *eb = mem_zalloc(sizeof *eb);
 
     (void)err;
-    eb->generator = call->ctx;
+    eb->generator = ((struct rag_calls *)call->ctx)->generator;
     eb->b = b;
     eb->arena = arena_new(0);
     eb->groups = arena_zalloc(eb->arena, (b->count + 1) * sizeof *eb->groups);
@@ -495,18 +504,43 @@ static enum errc embed_start(const struct batch_call *call, struct call_batch *b
     return OK;
 }
 
-void rag_calls_init(struct batch_call *infer, struct batch_call *embed, struct generator *generator)
+struct rag_calls *rag_calls_new(struct generator *generator)
 {
-    *infer = (struct batch_call){ .name = "INFER",
-                                  .min_args = 2,
-                                  .max_args = 3,
-                                  .max_rows = INFER_ROWS_MAX,
-                                  .start = infer_start,
-                                  .ctx = generator };
-    *embed = (struct batch_call){ .name = "EMBED",
-                                  .min_args = 2,
-                                  .max_args = 2,
-                                  .max_rows = EMBED_ROWS_MAX,
-                                  .start = embed_start,
-                                  .ctx = generator };
+    struct rag_calls *calls = mem_zalloc(sizeof *calls);
+
+    calls->generator = generator;
+    pthread_mutex_init(&calls->lock, NULL);
+    calls->infer = (struct batch_call){ .name = "INFER",
+                                        .min_args = 2,
+                                        .max_args = 3,
+                                        .max_rows = INFER_ROWS_MAX,
+                                        .start = infer_start,
+                                        .ctx = calls };
+    calls->embed = (struct batch_call){ .name = "EMBED",
+                                        .min_args = 2,
+                                        .max_args = 2,
+                                        .max_rows = EMBED_ROWS_MAX,
+                                        .start = embed_start,
+                                        .ctx = calls };
+    return calls;
+}
+
+void rag_calls_free(struct rag_calls *calls)
+{
+    if (!calls)
+        return;
+    if (calls->rows_running > 0 || calls->line_head)
+        BUG("INFER freed while %zu rows run", calls->rows_running);
+    pthread_mutex_destroy(&calls->lock);
+    mem_free(calls);
+}
+
+const struct batch_call *rag_calls_infer(const struct rag_calls *calls)
+{
+    return &calls->infer;
+}
+
+const struct batch_call *rag_calls_embed(const struct rag_calls *calls)
+{
+    return &calls->embed;
 }

@@ -136,8 +136,16 @@ void rag_ask_free(struct rag_ask *a);
 
 /* ---- INFER and EMBED for AQL ---- */
 
-/* Fills *infer and *embed; they borrow the generator. */
-void rag_calls_init(struct batch_call *infer, struct batch_call *embed,
-                    struct generator *generator);
+/*
+ * Both over one generator, which it borrows: batches that find its queue full wait in one line.
+ * Queries that use it must have ended before it is freed.
+ */
+struct rag_calls;
+struct rag_calls *rag_calls_new(struct generator *generator);
+void rag_calls_free(struct rag_calls *calls);
+
+/* For query_env; live as long as calls. */
+const struct batch_call *rag_calls_infer(const struct rag_calls *calls);
+const struct batch_call *rag_calls_embed(const struct rag_calls *calls);
 
 #endif

@@ -28,7 +28,7 @@ struct server_ctx {
     struct stream_txns *streams;
     struct rag_env rag;
     struct query_env query;
-    struct batch_call infer, embed;
+    struct rag_calls *calls;
     uint64_t started_us;
     char host[128]; /* of --listen, for the Host rule */
     uint16_t port;

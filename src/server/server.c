@@ -376,10 +376,11 @@ static enum errc open_parts(struct server *s, struct error *err)
     ctx->streams = stream_txns_new(ctx->store, set, env_system());
     ctx->rag =
         (struct rag_env){ .store = ctx->store, .generator = ctx->generator, .settings = set };
-    rag_calls_init(&ctx->infer, &ctx->embed, ctx->generator);
-    ctx->query = (struct query_env){ .store = ctx->store,
-                                     .calls = { &ctx->infer, &ctx->embed },
-                                     .env = env_system() };
+    ctx->calls = rag_calls_new(ctx->generator);
+    ctx->query =
+        (struct query_env){ .store = ctx->store,
+                            .calls = { rag_calls_infer(ctx->calls), rag_calls_embed(ctx->calls) },
+                            .env = env_system() };
 out:
     return rc;
 }
@@ -493,6 +494,7 @@ void server_close(struct server *s)
     pool_free(s->ctx.pool);
     cursors_free(s->ctx.cursors);
     stream_txns_free(s->ctx.streams);
+    rag_calls_free(s->ctx.calls);
     models_free(s->ctx.models);
     if (s->tick)
         loop_timer_free(s->tick);

@@ -22,7 +22,8 @@ struct batch {
 
 struct fixture {
     struct fake_generator fake;
-    struct batch_call infer, embed;
+    struct rag_calls *calls; /* with a line of its own for each test */
+    const struct batch_call *infer, *embed;
     struct arena *arena;
     struct batch one, two;
     atomic_bool cancel;
@@ -38,7 +39,9 @@ static int set_up(void **state)
     struct fixture *f = mem_zalloc(sizeof *f);
 
     fake_init(&f->fake);
-    rag_calls_init(&f->infer, &f->embed, &f->fake.g);
+    f->calls = rag_calls_new(&f->fake.g);
+    f->infer = rag_calls_infer(f->calls);
+    f->embed = rag_calls_embed(f->calls);
     f->arena = arena_new(0);
     for (int i = 0; i < 2; i++) {
         struct batch *batch = i ? &f->two : &f->one;
@@ -57,6 +60,7 @@ static int tear_down(void **state)
         buf_release(&f->one.rows[i].result);
         buf_release(&f->two.rows[i].result);
     }
+    rag_calls_free(f->calls);
     arena_free(f->arena);
     mem_free(f);
     return 0;
@@ -91,7 +95,7 @@ static void add_many(struct fixture *f, struct batch *batch, int count, char let
 static void start(struct fixture *f, struct batch *batch)
 {
     struct error err;
-    assert_int_equal(f->infer.start(&f->infer, &batch->b, &err), OK);
+    assert_int_equal(f->infer->start(f->infer, &batch->b, &err), OK);
 }
 
 static void answer_all(struct fixture *f)
@@ -290,6 +294,30 @@ static void a_queue_full_of_strangers_is_an_error(void **state)
     assert_int_equal(f->one.rows[0].err.code, ERR_BUSY);
 }
 
+/* Rows at one generator make no room at another: nobody would wake the batch. */
+static void each_generator_has_a_line_of_its_own(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_generator *other = mem_zalloc(sizeof *other);
+    struct rag_calls *calls;
+    struct error err;
+
+    fake_init(other);
+    other->room = 0;
+    calls = rag_calls_new(&other->g);
+    add_many(f, &f->one, 2, 'a');
+    add_many(f, &f->two, 2, 'b');
+    start(f, &f->one);
+    assert_int_equal(rag_calls_infer(calls)->start(rag_calls_infer(calls), &f->two.b, &err), OK);
+    assert_int_equal(f->one.done_count, 0);
+    assert_int_equal(f->two.done_count, 1);
+    assert_int_equal(f->two.rows[0].err.code, ERR_BUSY);
+    answer_all(f);
+    assert_int_equal(f->one.done_count, 1);
+    rag_calls_free(calls);
+    mem_free(other);
+}
+
 static void waiting_batches_end_when_nothing_runs_any_more(void **state)
 {
     struct fixture *f = *state;
@@ -361,7 +389,7 @@ static void embed_asks_once_per_model(void **state)
     for (int i = 0; i < 6; i++)
         add(f, &f->one, i == 2 ? "null" : "\"text\"", "null");
     f->one.rows[4].args[0] = val_null;
-    assert_int_equal(f->embed.start(&f->embed, &f->one.b, &err), OK);
+    assert_int_equal(f->embed->start(f->embed, &f->one.b, &err), OK);
     assert_int_equal(f->one.done_count, 1);
     assert_int_equal(f->fake.count, 2);
     assert_int_equal(f->one.rows[2].result.len, 0);
@@ -376,20 +404,20 @@ static void embed_reports_errors(void **state)
     struct error err, why;
 
     add(f, &f->one, "5", "null");
-    assert_int_equal(f->embed.start(&f->embed, &f->one.b, &err), OK);
+    assert_int_equal(f->embed->start(f->embed, &f->one.b, &err), OK);
     assert_int_equal(f->one.done_count, 1);
     assert_int_equal(error_num(&f->one.rows[0].err), 1542);
 
     f->fake.room = 0;
     add(f, &f->two, "\"x\"", "null");
-    assert_int_equal(f->embed.start(&f->embed, &f->two.b, &err), OK);
+    assert_int_equal(f->embed->start(f->embed, &f->two.b, &err), OK);
     assert_int_equal(f->two.done_count, 1);
     assert_int_equal(f->two.rows[0].err.code, ERR_BUSY);
 
     f->fake.room = 1;
     f->two.done_count = 0;
     f->two.rows[0].err.code = OK;
-    assert_int_equal(f->embed.start(&f->embed, &f->two.b, &err), OK);
+    assert_int_equal(f->embed->start(f->embed, &f->two.b, &err), OK);
     assert_int_equal(f->two.done_count, 0);
     (void)fail(&why, ERR_GONE, "cancelled");
     fake_embed_answer(&f->fake, 0, &why);
@@ -412,6 +440,7 @@ int main(void)
         WITH_FIXTURE(a_full_queue_waits_for_own_rows),
         WITH_FIXTURE(a_full_queue_waits_for_rows_of_others),
         WITH_FIXTURE(a_queue_full_of_strangers_is_an_error),
+        WITH_FIXTURE(each_generator_has_a_line_of_its_own),
         WITH_FIXTURE(waiting_batches_end_when_nothing_runs_any_more),
         WITH_FIXTURE(cancel_ends_the_batch_with_1500),
         WITH_FIXTURE(cancel_reaches_a_batch_in_the_line),
