@@ -2,12 +2,14 @@
 /*
  * One question through its stages:
  *
- *   start -> EMBED (waits) -> search, rank, threshold -> GENERATE (waits) -> cite -> done
- *                                 |        |              ^                   ^
- *                                 |        `-- FOCUS -----' small models only |
- *                                 `-- search only, or nothing relevant -------'
+ *   start -> EMBED (waits) -> search, rank -> WEIGH (waits) -> rank again, threshold
+ *                                |                                 |       |
+ *                                |  search only, or not relevant   |    GENERATE (waits)
+ *                                |                                 v       v
+ *                                `------- quick search ----------> done <- cite
  *
- * FOCUS embeds the sentences of the best hits (waits) and keeps those near the question.
+ * WEIGH embeds the sentences of the first hits. For small models those near the question
+ * take the place of the chunks.
  *
  * Events of the model arrive on its thread while the step waits; between arming
  * the gate and the last event only that thread touches the answer's buffer.
@@ -16,6 +18,7 @@
 #include "retrieve/ask_prompt.h"
 #include "retrieve/cite.h"
 #include "retrieve/corpus.h"
+#include "retrieve/focus.h"
 #include "retrieve/gate.h"
 #include "retrieve/rank.h"
 
@@ -27,11 +30,11 @@ enum {
     ANSWER_BYTES_MAX = 4 * MIB,
     QUESTION_BYTES_MAX = 64 * KIB,
     DIMENSION_MAX = 65536,
-    CANDIDATES_MAX = 128, /* chunks that are ranked again */
+    CANDIDATES = 32, /* chunks that are ranked again, at least */
     CANDIDATES_EXTRA = 8,
 };
 
-enum ask_stage { ASK_START, ASK_EMBED, ASK_FOCUS, ASK_GENERATE, ASK_DONE };
+enum ask_stage { ASK_START, ASK_EMBED, ASK_WEIGH, ASK_GENERATE, ASK_DONE };
 
 struct rag_ask {
     const struct rag_env *env;
@@ -42,8 +45,9 @@ struct rag_ask {
     bool is_waiting;
     struct model_info chat, embedding;
     struct corpus_hit *hits;
-    size_t hit_count;
+    size_t hit_count, top_k;
     size_t used; /* hits in the prompt */
+    struct evidence evidence;
     struct focus focus;
     bool has_focus;
     struct rag_answer answer;
@@ -53,7 +57,7 @@ struct rag_ask {
     /* Filled by the model's thread, read after the gate. */
     float *vector;
     uint32_t dimension;
-    float *passage_vectors;
+    float *evidence_vectors;
     struct buf text;
     enum gen_finish finish;
     struct error failure;
@@ -149,38 +153,38 @@ static void drop_copies(struct rag_ask *a)
     a->hit_count = kept;
 }
 
-/* Finds and ranks hits. *is_relevant: some are over the threshold; those below it stand last. */
-static enum errc search(struct rag_ask *a, bool *is_relevant, struct error *err)
+/* Finds and ranks hits. */
+static enum errc search(struct rag_ask *a, struct error *err)
 {
     enum errc rc = OK;
-    const struct settings *s = a->env->settings;
-    size_t top_k = a->opt.top_k ? a->opt.top_k : (size_t)s->retrieve_top_k;
-    size_t candidates = top_k * 3 + CANDIDATES_EXTRA;
-    double min_score = isnan(a->opt.min_score) ? s->retrieve_min_score : a->opt.min_score;
-    double best;
+    size_t candidates = a->top_k + CANDIDATES_EXTRA;
 
-    if (candidates > CANDIDATES_MAX)
-        candidates = top_k > CANDIDATES_MAX ? top_k : CANDIDATES_MAX;
+    if (candidates < CANDIDATES)
+        candidates = CANDIDATES;
     a->since_us = now_us(a);
     TRY(corpus_search(&a->corpus, a->vector, a->dimension, candidates, a->arena, &a->hits,
                       &a->hit_count, err));
-    best = rank_hits(a->opt.question, a->hits, a->hit_count, a->arena);
+    rank_hits(a->opt.question, a->hits, a->hit_count, a->arena);
     drop_copies(a);
-    if (a->hit_count > top_k)
-        a->hit_count = top_k;
-    *is_relevant = best >= min_score;
-    a->answer.search_us = now_us(a) - a->since_us;
-    publish_hits(a);
 out:
     return rc;
 }
 
-/* ---- focusing ---- */
+/* The order is final: keeps the first top_k and tells them. */
+static void finish_search(struct rag_ask *a)
+{
+    if (a->hit_count > a->top_k)
+        a->hit_count = a->top_k;
+    a->answer.search_us = now_us(a) - a->since_us;
+    publish_hits(a);
+}
 
-static void on_focused(void *ctx, const struct embed_result *r)
+/* ---- weighing ---- */
+
+static void on_weighed(void *ctx, const struct embed_result *r)
 {
     struct rag_ask *a = ctx;
-    size_t n = a->focus.passages.count;
+    size_t n = a->evidence.input_count;
 
     if (r->err) {
         a->failure = *r->err;
@@ -188,42 +192,30 @@ static void on_focused(void *ctx, const struct embed_result *r)
         (void)fail(&a->failure, ERR_INTERNAL, "model '%s' answered %zu vectors of %u numbers",
                    a->embedding.name, r->count, r->dimension);
     } else {
-        a->passage_vectors = mem_alloc(n * a->dimension * sizeof(float));
-        memcpy(a->passage_vectors, r->vectors, n * a->dimension * sizeof(float));
+        a->evidence_vectors = mem_alloc(n * a->dimension * sizeof(float));
+        memcpy(a->evidence_vectors, r->vectors, n * a->dimension * sizeof(float));
     }
     gate_open(&a->gate);
 }
 
-static enum errc start_focus(struct rag_ask *a, struct error *err)
+static enum errc start_weigh(struct rag_ask *a, struct error *err)
 {
     struct generator *g = a->env->generator;
     struct embed_request req = { .model = a->answer.embedding_model,
-                                 .texts = a->focus.inputs,
-                                 .count = a->focus.passages.count,
+                                 .texts = a->evidence.inputs,
+                                 .count = a->evidence.input_count,
                                  .cancel = a->gate.wake.cancel,
-                                 .on_done = on_focused,
+                                 .on_done = on_weighed,
                                  .ctx = a };
 
-    a->since_us = now_us(a);
     gate_arm(&a->gate);
     return g->embed(g, &req, err);
 }
 
-static void finish_focus(struct rag_ask *a)
+static bool is_relevant(const struct rag_ask *a)
 {
-    a->answer.search_us += now_us(a) - a->since_us;
-    focus_choose(&a->focus, a->opt.question, a->vector, a->passage_vectors, a->dimension, a->hits,
-                 a->arena);
-    a->has_focus = true;
-}
-
-/* Small models get sentences. false: none are needed, or there are none. */
-static bool wants_focus(struct rag_ask *a)
-{
-    if (!ask_prompt_wants_focus(&a->chat))
-        return false;
-    focus_collect(&a->focus, a->hits, a->hit_count, a->arena);
-    return a->focus.passages.count > 0;
+    double min = isnan(a->opt.min_score) ? a->env->settings->retrieve_min_score : a->opt.min_score;
+    return a->answer.relevance >= min;
 }
 
 /* ---- generating ---- */
@@ -320,6 +312,7 @@ enum errc rag_ask_start(struct rag_ask **out, const struct rag_env *env,
     a->env = env;
     a->arena = arena_new(0);
     a->opt = *opt;
+    a->top_k = opt->top_k ? opt->top_k : (size_t)env->settings->retrieve_top_k;
     a->opt.question = arena_copy(a->arena, opt->question);
     a->opt.model = arena_copy(a->arena, opt->model);
     a->opt.embedding_model = arena_copy(a->arena, opt->embedding_model);
@@ -330,26 +323,43 @@ enum errc rag_ask_start(struct rag_ask **out, const struct rag_env *env,
     return OK;
 }
 
-/* The question is embedded: decides what follows the search. */
-static enum errc after_embed(struct rag_ask *a, struct error *err)
+/* The order of the hits and their relevance are known: answers, refuses, or is done. */
+static enum errc after_search(struct rag_ask *a, struct error *err)
 {
     enum errc rc = OK;
-    bool is_relevant;
 
-    a->answer.embed_us = now_us(a) - a->since_us;
-    TRY(search(a, &is_relevant, err));
+    finish_search(a);
     a->stage = ASK_DONE;
     if (a->opt.search_only) {
-        a->answer.is_answered = is_relevant;
-    } else if (!is_relevant) {
+        a->answer.is_answered = is_relevant(a);
+    } else if (!is_relevant(a)) {
         answer_unknown(a);
-    } else if (wants_focus(a)) {
-        TRY(start_focus(a, err));
-        a->stage = ASK_FOCUS;
     } else {
+        a->has_focus = ask_prompt_wants_focus(&a->chat) && a->evidence.passages.count > 0;
+        if (a->has_focus)
+            focus_choose(&a->focus, a->opt.question, &a->evidence, a->hits, a->hit_count, a->arena);
         TRY(start_generate(a, err));
         a->stage = ASK_GENERATE;
     }
+out:
+    return rc;
+}
+
+/* The question is embedded. */
+static enum errc after_embed(struct rag_ask *a, struct error *err)
+{
+    enum errc rc = OK;
+
+    a->answer.embed_us = now_us(a) - a->since_us;
+    TRY(search(a, err));
+    if (!a->opt.is_quick)
+        evidence_collect(&a->evidence, a->opt.question, a->hits, a->hit_count, a->arena);
+    if (a->evidence.input_count == 0) { /* quick, or hits that are headings only */
+        a->answer.relevance = a->hit_count > 0 ? (double)a->hits[0].hit.score : -1;
+        return after_search(a, err);
+    }
+    TRY(start_weigh(a, err));
+    a->stage = ASK_WEIGH;
 out:
     return rc;
 }
@@ -368,10 +378,10 @@ static enum errc run_stage(struct rag_ask *a, struct error *err)
     case ASK_EMBED:
         TRY(after_embed(a, err));
         break;
-    case ASK_FOCUS:
-        finish_focus(a);
-        TRY(start_generate(a, err));
-        a->stage = ASK_GENERATE;
+    case ASK_WEIGH:
+        a->answer.relevance = evidence_weigh(&a->evidence, a->vector, a->evidence_vectors,
+                                             a->dimension, a->hits, a->arena);
+        TRY(after_search(a, err));
         break;
     case ASK_GENERATE:
         finish_answer(a);
@@ -415,7 +425,7 @@ void rag_ask_free(struct rag_ask *a)
     if (a->is_waiting)
         BUG("question freed while it waits");
     mem_free(a->vector);
-    mem_free(a->passage_vectors);
+    mem_free(a->evidence_vectors);
     buf_release(&a->text);
     arena_free(a->arena);
     mem_free(a);

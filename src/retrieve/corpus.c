@@ -470,6 +470,7 @@ static uint64_t get_offset(struct val doc, const char *name)
 static void read_hit(struct val doc, struct vector_hit hit, struct corpus_hit *out)
 {
     out->heading = val_string(val_get(doc, slice_str("heading")));
+    out->rank = (double)hit.score;
     out->hit = (struct rag_source_hit){ .key = hit.key,
                                         .title = val_string(val_get(doc, slice_str("title"))),
                                         .path = val_string(val_get(doc, slice_str("path"))),
@@ -477,6 +478,12 @@ static void read_hit(struct val doc, struct vector_hit hit, struct corpus_hit *o
                                         .from = get_offset(doc, "from"),
                                         .to = get_offset(doc, "to"),
                                         .score = hit.score };
+}
+
+struct slice corpus_hit_text(const struct corpus_hit *h, struct arena *arena)
+{
+    return slice_str(
+        arena_printf(arena, "%.*s\n%.*s", SLICE_ARG(h->heading), SLICE_ARG(h->hit.text)));
 }
 
 static enum errc find_index(const struct corpus *c, const struct collection *chunks,

@@ -65,7 +65,11 @@ MUST_CHECK enum errc corpus_remove(const struct corpus *c, struct slice path, st
 struct corpus_hit {
     struct rag_source_hit hit;
     struct slice heading;
+    double rank; /* what the hits are ordered by */
 };
+
+/* Heading, line end, text; lives in the arena. */
+struct slice corpus_hit_text(const struct corpus_hit *h, struct arena *arena);
 
 /*
  * The k chunks nearest to the vector, best first; lives in the arena. A collection

@@ -7,10 +7,9 @@
 #include "retrieve/focus.h"
 
 #include "retrieve/terms.h"
-#include "store/index.h"
 #include <stdlib.h>
 
-enum { HITS_MAX = 3, PASSAGES_MAX = 32, KEEP_MAX = 2 };
+enum { HITS_MAX = 3, KEEP_MAX = 2 };
 
 static const double word_weight = 0.15;
 
@@ -18,23 +17,6 @@ static const double word_weight = 0.15;
 static const double margin_paragraph = 0.35;
 static const double margin_chunk = 0.2;
 static const double margin_other = 0.1;
-
-void focus_collect(struct focus *f, const struct corpus_hit *hits, size_t hit_count,
-                   struct arena *arena)
-{
-    f->hit_count = hit_count < HITS_MAX ? hit_count : HITS_MAX;
-    f->passages = passages_of(hits, f->hit_count, PASSAGES_MAX, arena);
-    f->inputs = arena_alloc(arena, (f->passages.count + 1) * sizeof *f->inputs);
-    for (size_t i = 0; i < f->passages.count; i++) {
-        const struct passage *p = &f->passages.items[i];
-        /* the title is common to all and would only lift those that stand right below it */
-        bool has_label = p->label.len > 0 && !slice_eq(p->label, hits[p->hit].hit.title);
-        f->inputs[i] =
-            slice_str(arena_printf(arena, "%.*s%s%.*s %.*s", has_label ? (int)p->label.len : 0,
-                                   has_label ? p->label.ptr : "", has_label ? ": " : "",
-                                   SLICE_ARG(p->header), SLICE_ARG(p->text)));
-    }
-}
 
 struct scored {
     struct passage passage;
@@ -54,31 +36,42 @@ static int scored_order(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-void focus_choose(struct focus *f, struct slice question, const float *question_vector,
-                  const float *vectors, uint32_t dimension, const struct corpus_hit *hits,
-                  struct arena *arena)
+/* The passages of f's hits with their scores, words not counted. Returns how many. */
+static size_t score_passages(const struct focus *f, const struct evidence *e,
+                             const struct corpus_hit *hits, struct scored *scored,
+                             struct terms *texts, struct arena *arena)
 {
-    size_t n = f->passages.count, kept = 0;
-    struct scored *scored = arena_alloc(arena, (n + 1) * sizeof *scored);
-    struct terms *texts = arena_alloc(arena, (n + 1) * sizeof *texts);
-    struct terms words = terms_of(question, arena);
-    struct term_weights weights = { .texts = texts, .count = n };
+    size_t n = 0;
 
-    for (size_t i = 0; i < n; i++)
-        texts[i] = terms_of(f->inputs[i], arena);
-    for (size_t i = 0; i < n; i++) {
-        const struct passage *p = &f->passages.items[i];
-        double cosine = (double)vector_dot(vectors + i * dimension, question_vector, dimension);
-        double behind = (double)(hits[0].hit.score - hits[p->hit].hit.score);
-        scored[i] = (struct scored){
-            .passage = *p,
-            .score = cosine + word_weight * terms_overlap(&weights, &words, &texts[i]) -
-                     (behind > 0 ? behind : 0),
-        };
+    for (size_t i = 0; i < e->passages.count; i++) {
+        const struct passage *p = &e->passages.items[i];
+        double behind;
+        if (p->hit >= f->hit_count)
+            continue;
+        behind = (double)(hits[0].hit.score - hits[p->hit].hit.score);
+        texts[n] = terms_of(e->inputs[i], arena);
+        scored[n++] = (struct scored){ *p, e->scores[i] - (behind > 0 ? behind : 0) };
     }
-    qsort(scored, n, sizeof *scored, scored_order);
-    for (size_t i = 0; i < n && kept < KEEP_MAX; i++)
+    return n;
+}
+
+void focus_choose(struct focus *f, struct slice question, const struct evidence *e,
+                  const struct corpus_hit *hits, size_t hit_count, struct arena *arena)
+{
+    struct scored *scored = arena_alloc(arena, (e->passages.count + 1) * sizeof *scored);
+    struct terms *texts = arena_alloc(arena, (e->passages.count + 1) * sizeof *texts);
+    struct terms words = terms_of(question, arena);
+    struct term_weights weights = { .texts = texts };
+    size_t n;
+
+    f->hit_count = hit_count < HITS_MAX ? hit_count : HITS_MAX;
+    f->passages = (struct passages){ arena_alloc(arena, KEEP_MAX * sizeof(struct passage)), 0 };
+    n = weights.count = score_passages(f, e, hits, scored, texts, arena);
+    for (size_t i = 0; i < n; i++)
+        scored[i].score += word_weight * terms_overlap(&weights, &words, &texts[i]);
+    if (n > 0)
+        qsort(scored, n, sizeof *scored, scored_order);
+    for (size_t i = 0; i < n && f->passages.count < KEEP_MAX; i++)
         if (scored[i].score >= scored[0].score - margin_of(&scored[0].passage, &scored[i].passage))
-            f->passages.items[kept++] = scored[i].passage;
-    f->passages.count = kept;
+            f->passages.items[f->passages.count++] = scored[i].passage;
 }

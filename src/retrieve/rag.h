@@ -107,6 +107,7 @@ struct rag_ask_options {
     uint32_t max_tokens;          /* 0 = 256 */
     double temperature;           /* NAN = 0 */
     bool search_only;             /* hits, no answer */
+    bool is_quick;                /* search_only: order and relevance by the chunks alone */
     /* Events from any thread, in order; borrowed. May be NULL. */
     void (*on_sources)(void *ctx, const struct rag_source_hit *hits, size_t count);
     void (*on_text)(void *ctx, struct slice text);
@@ -116,6 +117,7 @@ struct rag_ask_options {
 struct rag_answer {
     struct slice text; /* "" with search_only */
     bool is_answered;  /* false: not in the documents (below the threshold or said so) */
+    double relevance;  /* a cosine: what was compared with min_score */
     const struct rag_source_hit *hits;
     size_t hit_count;
     const struct rag_citation *citations;

@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "retrieve/corpus.h"
 
-/* Sorts hits, best first. Their scores stay cosines. Returns the best sum, -1 without hits. */
-double rank_hits(struct slice question, struct corpus_hit *hits, size_t count, struct arena *arena);
+/* Fills the ranks of the hits and sorts them, best first. Their scores stay cosines. */
+void rank_hits(struct slice question, struct corpus_hit *hits, size_t count, struct arena *arena);
 
 #endif

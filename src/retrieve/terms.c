@@ -21,7 +21,7 @@ static const char *const function_words[] = {
     "or",    "our",   "she",   "shall", "should", "so",   "some",  "such",  "than", "that", "the",
     "their", "them",  "then",  "there", "these",  "they", "this",  "those", "to",   "was",  "we",
     "were",  "what",  "when",  "where", "which",  "who",  "whom",  "whose", "why",  "will", "with",
-    "would", "you",   "your",  "tell",  "please",
+    "would", "you",   "your",  "tell",  "please", "s",    "t", /* of "it's", "don't" */
 };
 
 static const char *const number_words[] = {
@@ -134,21 +134,27 @@ static bool word_next(struct slice text, size_t *at, struct slice *out)
     return i > from;
 }
 
+bool terms_next(struct slice text, size_t *at, struct slice *word, struct term *out)
+{
+    while (word_next(text, at, word))
+        if (term_make(*word, out))
+            return true;
+    return false;
+}
+
 struct terms terms_of(struct slice text, struct arena *arena)
 {
     struct terms out = { 0 };
     struct slice word;
+    struct term term;
     size_t at = 0, words = 0, kept = 0;
 
-    while (words < TERMS_MAX && word_next(text, &at, &word))
+    while (words < TERMS_MAX && terms_next(text, &at, &word, &term))
         words++;
     out.items = arena_alloc(arena, (words + 1) * sizeof *out.items);
     at = 0;
-    while (out.count < words && word_next(text, &at, &word))
-        if (term_make(word, &out.items[out.count]))
-            out.count++;
-        else
-            words--;
+    while (out.count < words && terms_next(text, &at, &word, &out.items[out.count]))
+        out.count++;
     qsort(out.items, out.count, sizeof *out.items, term_order);
     for (size_t i = 0; i < out.count; i++)
         if (kept == 0 || out.items[kept - 1].hash != out.items[i].hash)

@@ -25,6 +25,9 @@ struct terms {
 
 enum { TERMS_MAX = 4096 }; /* distinct terms kept of one text */
 
+/* The next content word or number at or after *at, which moves behind it. false at the end. */
+bool terms_next(struct slice text, size_t *at, struct slice *word, struct term *out);
+
 struct terms terms_of(struct slice text, struct arena *arena);
 bool terms_have(const struct terms *terms, uint64_t hash);
 

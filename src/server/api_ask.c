@@ -74,6 +74,9 @@ static void put_answer(struct reply *a, const struct ask *k, const struct rag_an
         reply_text(a, "answer", answer->text);
         reply_bool(a, "answered", answer->is_answered);
     }
+    if (k->is_search)
+        reply_bool(a, "relevant", answer->is_answered);
+    reply_double(a, "relevance", answer->relevance);
     put_hits(a, answer->hits, answer->hit_count);
     if (!k->is_search) {
         put_citations(a, answer);
@@ -224,14 +227,15 @@ static void step_ask(struct request *r)
 static enum errc read_ask(struct val body, struct rag_ask_options *opt, struct ask *k,
                           struct error *err)
 {
-    static const char *const known[] = { "question",        "collection",  "model",
-                                         "embedding_model", "top_k",       "min_score",
-                                         "max_tokens",      "temperature", "stream" };
+    static const char *const known[] = { "question", "collection", "model",      "embedding_model",
+                                         "top_k",    "min_score",  "max_tokens", "temperature",
+                                         "stream",   "rerank" };
     bool is_streaming;
     double top_k, max_tokens;
     enum errc rc = OK;
 
-    TRY(body_check_names(body, known, ARRAY_LEN(known), err));
+    /* the last one is search's */
+    TRY(body_check_names(body, known, ARRAY_LEN(known) - (k->is_search ? 0 : 1), err));
     TRY(body_text(body, "question", &opt->question, err));
     if (!opt->question.len)
         return fail(err, ERR_INVALID, "'question' must be a text that is not empty");
@@ -243,6 +247,10 @@ static enum errc read_ask(struct val body, struct rag_ask_options *opt, struct a
     TRY(body_number(body, "max_tokens", 1, 100000, 0, &max_tokens, err));
     TRY(body_number(body, "temperature", 0, 2, NAN, &opt->temperature, err));
     TRY(body_bool(body, "stream", &is_streaming, err));
+    if (!val_is_null(val_get(body, slice_str("rerank")))) {
+        TRY(body_bool(body, "rerank", &opt->is_quick, err));
+        opt->is_quick = !opt->is_quick;
+    }
     opt->top_k = (uint32_t)top_k;
     opt->max_tokens = (uint32_t)max_tokens;
     k->is_streaming = is_streaming && !k->is_search;

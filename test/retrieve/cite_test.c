@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Terms, ranking and citations on handmade hits and answers. */
+/* Terms and citations on handmade hits and answers. */
 #include "retrieve/cite.h"
-#include "retrieve/rank.h"
 #include "retrieve/terms.h"
 
 #include <setjmp.h>
@@ -150,24 +149,6 @@ static void answers_that_do_not_know_are_recognised(void **state)
     assert_false(cite_says_unknown(slice_str("Three months.")));
 }
 
-static void rare_words_of_the_question_decide_between_near_hits(void **state)
-{
-    struct arena *arena = arena_new(0);
-    struct corpus_hit near[3] = {
-        { .hit = { .text = slice_str("Ward A2 was best."), .score = 0.50f } },
-        { .hit = { .text = slice_str("Ward C3 has four rooms."), .score = 0.45f } },
-        { .hit = { .text = slice_str("Something else."), .score = 0.10f } },
-    };
-    double best = rank_hits(slice_str("Which rooms has ward C3?"), near, 3, arena);
-
-    (void)state;
-    assert_true(slice_starts(near[0].hit.text, "Ward C3"));
-    assert_true(near[0].hit.score < 0.46f);
-    assert_true(best > 0.45 && best < 0.65);
-    assert_true(rank_hits(slice_str("x"), near, 0, arena) < 0);
-    arena_free(arena);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,7 +159,6 @@ int main(void)
         cmocka_unit_test_setup(a_bare_fact_is_enough, set_up),
         cmocka_unit_test_setup(words_of_the_title_support_too, set_up),
         cmocka_unit_test(answers_that_do_not_know_are_recognised),
-        cmocka_unit_test(rare_words_of_the_question_decide_between_near_hits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

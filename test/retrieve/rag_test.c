@@ -460,7 +460,7 @@ static void small_models_get_sentences_and_large_ones_chunks(void **state)
         struct error err;
 
         h->fake.is_small = small;
-        ask = ask_by_hand(h, &w, small ? 3 : 2);
+        ask = ask_by_hand(h, &w, 3);
         assert_true(strncmp(h->fake.calls[h->fake.count - 1].prompt,
                             small ? "Notes:" : "Sources:", 6) == 0);
         assert_non_null(strstr(h->fake.calls[h->fake.count - 1].prompt, "The cat is grey."));
@@ -518,35 +518,34 @@ static void failures_of_the_model_are_passed_on(void **state)
 {
     struct hand *h = *state;
     struct rag_ask_options opt = question("?");
-    struct waiter w = { 0 };
-    struct rag_answer answer;
-    struct rag_ask *ask;
-    enum rag_state st;
     struct error err, why;
+    struct asking a;
 
     import_by_hand(h);
-    opt.db_id = h->f.db_id;
-    opt.min_score = -1;
-    assert_int_equal(rag_ask_start(&ask, &h->f.env, &opt, waiter_of(&w), &err), OK);
-    assert_int_equal(rag_ask_step(ask, &st, &answer, &err), OK);
-    fake_embed_answer(&h->fake, (size_t)fake_first_open(&h->fake), NULL);
-    assert_int_equal(rag_ask_step(ask, &st, &answer, &err), OK);
     (void)fail(&why, ERR_TIMEOUT, "too slow");
-    fake_fail(&h->fake, (size_t)fake_first_open(&h->fake), &why);
-    assert_int_equal(rag_ask_step(ask, &st, &answer, &err), ERR_TIMEOUT);
-    assert_string_equal(err.text, "too slow");
-    rag_ask_free(ask);
+    for (int calls = 1; calls < 4; calls++) { /* question, sentences, answer */
+        struct waiter w = { 0 };
+        struct rag_ask *ask = ask_by_hand(h, &w, calls);
+        size_t open = (size_t)fake_first_open(&h->fake);
+        struct rag_answer answer;
+        enum rag_state st;
 
+        if (h->fake.calls[open].is_embed)
+            fake_embed_answer(&h->fake, open, &why);
+        else
+            fake_fail(&h->fake, open, &why);
+        assert_int_equal(rag_ask_step(ask, &st, &answer, &err), ERR_TIMEOUT);
+        assert_string_equal(err.text, "too slow");
+        rag_ask_free(ask);
+    }
     opt.model = slice_str("missing");
-    assert_int_equal(rag_ask_start(&ask, &h->f.env, &opt, waiter_of(&w), &err), OK);
-    assert_int_equal(rag_ask_step(ask, &st, &answer, &err), ERR_NOT_FOUND);
-    rag_ask_free(ask);
+    assert_int_equal(ask_run(&h->f, &a, opt), ERR_NOT_FOUND);
+    rag_ask_free(a.ask);
 }
 
 static void an_answer_that_does_not_know_is_no_answer(void **state)
 {
     struct hand *h = *state;
-    struct rag_ask_options opt = question("?");
     struct waiter w = { 0 };
     struct rag_answer answer;
     struct rag_ask *ask;
@@ -554,12 +553,7 @@ static void an_answer_that_does_not_know_is_no_answer(void **state)
     struct error err;
 
     import_by_hand(h);
-    opt.db_id = h->f.db_id;
-    opt.min_score = -1;
-    assert_int_equal(rag_ask_start(&ask, &h->f.env, &opt, waiter_of(&w), &err), OK);
-    assert_int_equal(rag_ask_step(ask, &st, &answer, &err), OK);
-    fake_embed_answer(&h->fake, (size_t)fake_first_open(&h->fake), NULL);
-    assert_int_equal(rag_ask_step(ask, &st, &answer, &err), OK);
+    ask = ask_by_hand(h, &w, 3);
     fake_answer(&h->fake, (size_t)fake_first_open(&h->fake),
                 "The documents do not answer this question.");
     assert_int_equal(rag_ask_step(ask, &st, &answer, &err), OK);
