@@ -29,8 +29,8 @@ struct command {
     int (*run)(struct cli *c, int argc, char **argv); /* argv[0] is the first argument */
 };
 
-extern const struct command command_query, command_import, command_ask, command_chat, command_embed,
-    command_model, command_status;
+extern const struct command command_ask, command_backup, command_chat, command_embed,
+    command_import, command_model, command_query, command_restore, command_status;
 
 /* ---- arguments ---- */
 

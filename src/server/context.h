@@ -34,6 +34,8 @@ struct server_ctx {
     uint16_t port;
     char server_id[32];
     char models_dir[1024]; /* of added models */
+    char backup_dir[1024];
+    atomic_bool is_backing_up; /* one backup is made or deleted at a time */
     atomic_bool is_draining;
     _Atomic uint64_t requests;
 };

@@ -14,6 +14,7 @@ static const struct route *const tables[] = {
     api_arango_transaction_routes,
     api_openai_routes,
     api_ask_routes,
+    api_backup_routes,
     api_model_routes,
 };
 

@@ -364,6 +364,10 @@ static enum errc open_parts(struct server *s, struct error *err)
         TRY(check_stop(s, err));
         TRY(models_load(ctx->models, s->opt.models[i].name, s->opt.models[i].path, err));
     }
+    if (set->backup_dir[0])
+        snprintf(ctx->backup_dir, sizeof ctx->backup_dir, "%s", set->backup_dir);
+    else
+        snprintf(ctx->backup_dir, sizeof ctx->backup_dir, "%s/backups", s->opt.data);
     if (set->models_dir[0])
         snprintf(ctx->models_dir, sizeof ctx->models_dir, "%s", set->models_dir);
     else

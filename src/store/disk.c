@@ -119,6 +119,22 @@ void disk_mark(struct disk *d, uint64_t seq, bool is_now)
     write_mark(d, seq);
 }
 
+enum errc disk_put_mark(const char *dir, uint64_t seq, struct error *err)
+{
+    char path[4096];
+    uint8_t bytes[MARK_BYTES];
+    encode_mark(seq, bytes);
+    snprintf(path, sizeof path, "%s/acknowledged", dir);
+    int fd = fault_errno("store.mark", EACCES)
+                 ? -1
+                 : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    bool is_done = fd >= 0 && write(fd, bytes, sizeof bytes) == MARK_BYTES && fsync(fd) == 0;
+    enum errc rc = is_done ? OK : fail(err, ERR_IO, "cannot write %s: %s", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
 static enum errc open_mark(struct disk *d, struct error *err)
 {
     char path[4096];

@@ -21,6 +21,9 @@ MUST_CHECK enum errc disk_check_space(struct disk *d, struct error *err);
 /* Notes an acknowledged, durable commit; written without sync at most every 100 ms. */
 void disk_mark(struct disk *d, uint64_t seq, bool is_now);
 
+/* Writes a mark into another folder, for a copy of the store that holds this commit. */
+MUST_CHECK enum errc disk_put_mark(const char *dir, uint64_t seq, struct error *err);
+
 /*
  * Refuses (ERR_CORRUPT) when the newest commit found is below the mark: says
  * which are gone. accept_loss takes the loss and resets the mark.

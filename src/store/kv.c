@@ -107,3 +107,12 @@ void kv_drop_files(struct kv *kv, enum kv_family f, struct slice from, struct sl
 {
     kv->ops->drop_files(kv, f, from, to);
 }
+
+enum errc kv_checkpoint(struct kv *kv, const char *path, struct error *err)
+{
+    if (fault_hit("kv.checkpoint"))
+        return fail(err, ERR_IO, "cannot make the checkpoint %s: injected fault", path);
+    if (!kv->ops->checkpoint)
+        return fail(err, ERR_INVALID, "a store in memory has no files to copy");
+    return kv->ops->checkpoint(kv, path, err);
+}

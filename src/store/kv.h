@@ -93,6 +93,12 @@ uint64_t kv_range_bytes(struct kv *kv, enum kv_family f, struct slice from, stru
  */
 void kv_drop_files(struct kv *kv, enum kv_family f, struct slice from, struct slice to);
 
+/*
+ * Makes a copy that can be opened, with everything written before the call; by hard links where
+ * path is on the same file system. path must not exist. kv_mem cannot: ERR_INVALID.
+ */
+MUST_CHECK enum errc kv_checkpoint(struct kv *kv, const char *path, struct error *err);
+
 /* kv_mem only: what a power cut would leave (drops unsynced writes). */
 void kv_mem_crash(struct kv *kv);
 

@@ -7,6 +7,8 @@
 
 #include "fault_state.h"
 
+#include "store/backup.h"
+
 struct rig {
     struct fixture f;
     char root[48];     /* holds the directory "before" and the one that f works in */
@@ -369,6 +371,25 @@ static enum errc drops_what_was_prepared(struct rig *r, struct error *err)
     return txn_resolve(r->f.store, slice_str("two"), false, NULL, err);
 }
 
+/* The folder is whole or not there. */
+static enum errc makes_a_backup(struct rig *r, struct error *err)
+{
+    static int number;
+    struct manifest m;
+    char path[80], part[90];
+    snprintf(path, sizeof path, "%s/backup%d", r->root, number++);
+    snprintf(part, sizeof part, "%s.part", path);
+    enum errc rc = store_backup(r->f.store, path, "id", "test", r->f.arena, &m, err);
+    assert_int_equal(access(part, F_OK), -1);
+    if (rc == OK)
+        rc = manifest_read(path, r->f.arena, &m, err);
+    else if (!strstr(err->text, "sync"))
+        assert_int_equal(access(path, F_OK), -1);
+    if (rc == OK)
+        rc = manifest_check(path, &m, err);
+    return rc;
+}
+
 static enum errc drops_an_index(struct rig *r, struct error *err)
 {
     struct txn *t = begin(&r->f, ISOLATION_SNAPSHOT);
@@ -431,6 +452,7 @@ static const struct step life[] = {
     { "opens_with_prepared_transactions", open_store, .opens = true, .has_parts = true },
     STEP(commits_what_was_prepared),
     STEP(drops_what_was_prepared),
+    STEP(makes_a_backup),
     PARTS(drops_an_index),
     PARTS(truncates),
     PARTS(drops_a_collection),

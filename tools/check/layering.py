@@ -25,7 +25,7 @@ STANDARD = set("""
 assert.h complex.h ctype.h errno.h fenv.h float.h inttypes.h iso646.h limits.h locale.h math.h
 setjmp.h signal.h stdalign.h stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h
 stdnoreturn.h string.h strings.h tgmath.h threads.h time.h uchar.h wchar.h wctype.h
-dirent.h dlfcn.h execinfo.h fcntl.h fnmatch.h ftw.h getopt.h glob.h grp.h ifaddrs.h langinfo.h
+dirent.h dlfcn.h execinfo.h fcntl.h fnmatch.h fts.h ftw.h getopt.h glob.h grp.h ifaddrs.h langinfo.h
 libgen.h malloc.h netdb.h poll.h pthread.h pwd.h sched.h semaphore.h spawn.h syslog.h termios.h
 unistd.h immintrin.h arm_neon.h cpuid.h x86intrin.h
 algorithm atomic chrono cstdarg cstddef cstdint cstdio cstdlib cstring deque exception functional

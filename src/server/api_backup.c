@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * /_admin/backup: backups in backup_dir, in the shape of ArangoDB's hot
+ * backups. Restoring needs a stopped node: themis restore.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "server/body.h"
+#include "server/reply.h"
+#include "server/router.h"
+#include "server/server.h"
+#include "store/backup.h"
+
+enum { LABEL_MAX = 64, BACKUPS_MAX = 10000 };
+
+static bool label_is_legal(struct slice label)
+{
+    if (!label.len || label.len > LABEL_MAX || label.ptr[0] == '.')
+        return false;
+    for (size_t i = 0; i < label.len; i++) {
+        char c = label.ptr[i];
+        bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                        (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+        if (!is_plain)
+            return false;
+    }
+    return true;
+}
+
+/* An id is a time and a label; like a label it names one folder and nothing above it. */
+static bool id_is_legal(struct slice id)
+{
+    return id.len <= 128 && id.len > 21 && id.ptr[20] == '_' &&
+           label_is_legal(slice_of(id.ptr, 20)) &&
+           label_is_legal(slice_of(id.ptr + 21, id.len - 21));
+}
+
+static const char *folder_of(struct request *r, struct slice id)
+{
+    return arena_printf(r->arena, "%s/%.*s", r->ctx->backup_dir, SLICE_ARG(id));
+}
+
+/* ---- create ---- */
+
+static const char *new_id(struct request *r, struct slice label)
+{
+    char when[32];
+    struct tm tm;
+    time_t now = (time_t)(env_wall_us(env_system()) / 1000000);
+
+    gmtime_r(&now, &tm);
+    strftime(when, sizeof when, "%Y-%m-%dT%H.%M.%SZ", &tm);
+    return arena_printf(r->arena, "%s_%.*s", when, SLICE_ARG(label));
+}
+
+/*
+ * allowInconsistent, force and timeout are about waiting for writes to stop, which is never
+ * needed here.
+ */
+static enum errc read_label(struct request *r, struct slice *label, struct error *err)
+{
+    static const char *const known[] = { "label", "allowInconsistent", "force", "timeout" };
+    struct val body;
+    enum errc rc = request_json(r, &body, err);
+
+    if (rc == OK)
+        rc = body_check_names(body, known, ARRAY_LEN(known), err);
+    if (rc == OK)
+        rc = body_text(body, "label", label, err);
+    if (rc != OK)
+        return rc;
+    if (!label->len)
+        *label = slice_str(
+            arena_printf(r->arena, "%016llx", (unsigned long long)env_random_u64(env_system())));
+    if (!label_is_legal(*label))
+        return fail(err, ERR_INVALID, "a label is 1 to %d of A-Z a-z 0-9 . _ -", LABEL_MAX);
+    return OK;
+}
+
+static enum errc make_backup(struct request *r, const char *id, struct manifest *out,
+                             struct error *err)
+{
+    const char *dir = r->ctx->backup_dir;
+
+    if (mkdir(dir, 0750) && errno != EEXIST)
+        return fail(err, errno == ENOSPC ? ERR_LIMIT : ERR_IO, "cannot make %s: %s", dir,
+                    strerror(errno));
+    if (atomic_exchange(&r->ctx->is_backing_up, true))
+        return fail(err, ERR_BUSY, "another backup is being made or deleted");
+    enum errc rc = store_backup(r->ctx->store, folder_of(r, slice_str(id)), id,
+                                "themis " THEMIS_VERSION, r->arena, out, err);
+    atomic_store(&r->ctx->is_backing_up, false);
+    return rc;
+}
+
+static void put_backup(struct reply *a, const struct manifest *m)
+{
+    reply_text(a, "id", val_string(val_get(m->about, slice_str("id"))));
+    reply_text(a, "datetime", val_string(val_get(m->about, slice_str("created"))));
+    reply_text(a, "version", val_string(val_get(m->about, slice_str("program"))));
+    reply_int(a, "lastCommit", val_int(val_get(m->about, slice_str("lastCommit"))));
+    reply_int(a, "sizeInBytes", (int64_t)m->bytes);
+    reply_int(a, "nrFiles", (int64_t)m->count);
+    reply_int(a, "nrDBServers", 1);
+    reply_bool(a, "potentiallyInconsistent", false);
+}
+
+static void post_create(struct request *r)
+{
+    struct error err = { 0 };
+    struct manifest m;
+    struct slice label;
+    struct reply a;
+    enum errc rc = read_label(r, &label, &err);
+
+    if (rc == OK)
+        rc = make_backup(r, new_id(r, label), &m, &err);
+    if (rc != OK) {
+        request_fail(r, &err);
+        return;
+    }
+    reply_begin(&a, r);
+    reply_open(&a, "result");
+    put_backup(&a, &m);
+    reply_close(&a);
+    reply_send(&a, 201);
+}
+
+/* ---- list and delete ---- */
+
+static enum errc read_id(struct request *r, struct slice *id, bool is_needed, struct error *err)
+{
+    static const char *const known[] = { "id" };
+    struct val body;
+    enum errc rc = request_json(r, &body, err);
+
+    if (rc == OK)
+        rc = body_check_names(body, known, ARRAY_LEN(known), err);
+    if (rc == OK)
+        rc = body_text(body, "id", id, err);
+    if (rc == OK && (is_needed || id->len) && !id_is_legal(*id))
+        rc = fail(err, ERR_INVALID, "id must be the id of a backup, as the list shows it");
+    return rc;
+}
+
+static enum errc unknown(struct slice id, struct error *err)
+{
+    return fail(err, ERR_NOT_FOUND, "there is no backup '%.*s'", SLICE_ARG(id));
+}
+
+/* One whose manifest cannot be read is shown as not available. */
+static void put_entry(struct reply *a, const char *name)
+{
+    struct error err = { 0 };
+    struct manifest m;
+    enum errc rc = manifest_read(folder_of(a->r, slice_str(name)), a->r->arena, &m, &err);
+
+    reply_open(a, name);
+    if (rc == OK)
+        put_backup(a, &m);
+    else
+        reply_str(a, "message", arena_printf(a->r->arena, "%s", err.text));
+    reply_bool(a, "available", rc == OK);
+    reply_close(a);
+}
+
+static int is_backup(const struct dirent *d)
+{
+    return id_is_legal(slice_str(d->d_name)) && !strstr(d->d_name, ".part");
+}
+
+static void post_list(struct request *r)
+{
+    struct error err = { 0 };
+    struct slice id;
+    struct dirent **names = NULL;
+    struct reply a;
+    bool is_found = false;
+
+    if (read_id(r, &id, false, &err) != OK) {
+        request_fail(r, &err);
+        return;
+    }
+    int n = scandir(r->ctx->backup_dir, &names, is_backup, alphasort);
+    reply_begin(&a, r);
+    reply_open(&a, "result");
+    reply_open(&a, "list");
+    for (int i = 0; i < n; i++) {
+        if (i < BACKUPS_MAX && (!id.len || slice_is(id, names[i]->d_name))) {
+            is_found = true;
+            put_entry(&a, arena_printf(r->arena, "%s", names[i]->d_name));
+        }
+        free(names[i]);
+    }
+    free(names);
+    if (id.len && !is_found) {
+        reply_drop(&a);
+        unknown(id, &err);
+        request_fail(r, &err);
+        return;
+    }
+    reply_close(&a);
+    reply_close(&a);
+    reply_send(&a, 200);
+}
+
+/* Under another name first, so that a half deleted one is never taken for a backup. */
+static enum errc delete_backup(struct request *r, struct slice id, struct error *err)
+{
+    const char *dir = folder_of(r, id), *part = arena_printf(r->arena, "%s.part", dir);
+
+    if (atomic_exchange(&r->ctx->is_backing_up, true))
+        return fail(err, ERR_BUSY, "another backup is being made or deleted");
+    enum errc rc = folder_remove(part, err);
+    if (rc == ERR_NOT_FOUND)
+        rc = OK;
+    if (rc == OK && rename(dir, part))
+        rc = errno == ENOENT ? unknown(id, err)
+                             : fail(err, ERR_IO, "cannot delete %s: %s", dir, strerror(errno));
+    if (rc == OK)
+        rc = folder_remove(part, err);
+    atomic_store(&r->ctx->is_backing_up, false);
+    return rc;
+}
+
+static void post_delete(struct request *r)
+{
+    struct error err = { 0 };
+    struct slice id;
+    struct reply a;
+    enum errc rc = read_id(r, &id, true, &err);
+
+    if (rc == OK)
+        rc = delete_backup(r, id, &err);
+    if (rc != OK) {
+        request_fail(r, &err);
+        return;
+    }
+    reply_begin(&a, r);
+    reply_open(&a, "result");
+    reply_close(&a);
+    reply_send(&a, 200);
+}
+
+static void post_restore(struct request *r)
+{
+    struct error err = { 0 };
+
+    fail(&err, ERR_NOT_IMPLEMENTED,
+         "a running node is not restored: stop it and use 'themis restore BACKUP DATA'");
+    request_fail(r, &err);
+}
+
+const struct route api_backup_routes[] = {
+    { METHOD_POST, "/_admin/backup/create", ROLE_ADMIN, ON_POOL, MIB, post_create,
+      "Makes a backup." },
+    { METHOD_POST, "/_admin/backup/list", ROLE_ADMIN, ON_POOL, MIB, post_list, "All backups." },
+    { METHOD_POST, "/_admin/backup/delete", ROLE_ADMIN, ON_POOL, MIB, post_delete, "Deletes one." },
+    { METHOD_POST, "/_admin/backup/restore", ROLE_ADMIN, ON_POOL, MIB, post_restore,
+      "Refused: it is done with the node stopped." },
+    { 0 },
+};
