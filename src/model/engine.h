@@ -26,7 +26,7 @@ struct engine_info {
     uint32_t dimension; /* of embeddings */
     uint64_t parameters;
     uint64_t file_bytes;
-    bool can_fork; /* a range of one sequence may be shared with another */
+    bool can_fork; /* a range of one sequence may be shared with another, saved and loaded */
     char description[128];
 };
 
@@ -96,6 +96,15 @@ struct engine_lane_ops {
     void (*seq_cut)(struct engine_lane *lane, uint16_t seq, uint32_t from);
     /* Sequence to, which must be empty, becomes the first n tokens of from. Copies nothing. */
     void (*fork)(struct engine_lane *lane, uint16_t from, uint16_t to, uint32_t n);
+    /*
+     * The computed tokens of a sequence as bytes, for the lanes of this engine in this process.
+     * save writes exactly save_size bytes. load fills an empty sequence; ERR_LIMIT: no cells,
+     * and the sequence holds an unknown part.
+     */
+    size_t (*save_size)(struct engine_lane *lane, uint16_t seq);
+    void (*save)(struct engine_lane *lane, uint16_t seq, void *out, size_t size);
+    enum errc (*load)(struct engine_lane *lane, uint16_t seq, struct slice state,
+                      struct error *err);
 };
 
 struct engine {

@@ -220,6 +220,29 @@ static void lane_fork(struct engine_lane *base, uint16_t from, uint16_t to, uint
     llama_memory_seq_cp(llama_get_memory(lane->ctx), from, to, 0, (llama_pos)n);
 }
 
+static size_t lane_save_size(struct engine_lane *base, uint16_t seq)
+{
+    struct lane_llama *lane = CONTAINER_OF(base, struct lane_llama, base);
+    return llama_state_seq_get_size(lane->ctx, seq);
+}
+
+static void lane_save(struct engine_lane *base, uint16_t seq, void *out, size_t size)
+{
+    struct lane_llama *lane = CONTAINER_OF(base, struct lane_llama, base);
+    size_t n = llama_state_seq_get_data(lane->ctx, out, size, seq);
+    if (n != size)
+        BUG("llama.cpp wrote %zu bytes of state instead of %zu", n, size);
+}
+
+static enum errc lane_load(struct engine_lane *base, uint16_t seq, struct slice state,
+                           struct error *err)
+{
+    struct lane_llama *lane = CONTAINER_OF(base, struct lane_llama, base);
+    if (!llama_state_seq_set_data(lane->ctx, (const uint8_t *)state.ptr, state.len, seq))
+        return fail(err, ERR_LIMIT, "llama.cpp cannot load a state of %zu bytes", state.len);
+    return OK;
+}
+
 static const struct engine_lane_ops lane_ops = {
     .close = lane_close,
     .decode = lane_decode,
@@ -227,6 +250,9 @@ static const struct engine_lane_ops lane_ops = {
     .embedding = lane_embedding,
     .seq_cut = lane_seq_cut,
     .fork = lane_fork,
+    .save_size = lane_save_size,
+    .save = lane_save,
+    .load = lane_load,
 };
 
 static bool ask_stop(void *ctx)

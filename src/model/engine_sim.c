@@ -364,6 +364,18 @@ static void lane_fork(struct engine_lane *base, uint16_t from, uint16_t to, uint
     b->len = n;
 }
 
+static size_t lane_save_size(struct engine_lane *base, uint16_t seq)
+{
+    struct lane_sim *lane = CONTAINER_OF(base, struct lane_sim, base);
+    return lane->seqs[seq].len * sizeof(int32_t);
+}
+
+static void lane_save(struct engine_lane *base, uint16_t seq, void *out, size_t size)
+{
+    struct lane_sim *lane = CONTAINER_OF(base, struct lane_sim, base);
+    memcpy(out, lane->seqs[seq].tokens, size);
+}
+
 /* Sleeps in naps, so that a stop is seen. */
 static enum errc sleep_us(struct lane_sim *lane, double us, struct error *err)
 {
@@ -443,6 +455,19 @@ static enum errc store_token(struct lane_sim *lane, const struct engine_token *t
     return OK;
 }
 
+static enum errc lane_load(struct engine_lane *base, uint16_t seq, struct slice state,
+                           struct error *err)
+{
+    struct lane_sim *lane = CONTAINER_OF(base, struct lane_sim, base);
+    enum errc rc = OK;
+    for (uint32_t i = 0; rc == OK && i < state.len / sizeof(int32_t); i++) {
+        struct engine_token t = { .pos = i, .seq = seq };
+        memcpy(&t.id, state.ptr + i * sizeof t.id, sizeof t.id);
+        rc = store_token(lane, &t, err);
+    }
+    return rc;
+}
+
 static enum errc lane_decode(struct engine_lane *base, const struct engine_token *tokens,
                              size_t count, struct error *err)
 {
@@ -503,6 +528,9 @@ static const struct engine_lane_ops lane_ops = {
     .embedding = lane_embedding,
     .seq_cut = lane_seq_cut,
     .fork = lane_fork,
+    .save_size = lane_save_size,
+    .save = lane_save,
+    .load = lane_load,
 };
 
 static enum errc lane_open(struct engine *base, struct engine_lane **out,

@@ -7,6 +7,10 @@
  * steps, so cancelling waits for one step at most; the engine is interrupted
  * only when nobody in the step wants its result.
  *
+ * Running sequences share beginnings in their cells. When one ends, its state
+ * goes to the shelf and its cells are free: a prompt that begins like it loads
+ * the state.
+ *
  * A step that fails is tried again sequence by sequence, so that only the
  * requests that cannot be computed fail.
  */
@@ -21,13 +25,11 @@
 #include <pthread.h>
 
 enum {
-    HOLDERS_MAX = 16,
     ALONE_US = 400000, /* aimed length of a step without decoding sequences */
     BESIDE_US = 60000, /* aimed share of prefill in a step with them */
     PROBE_TOKENS = 16,
     PROBE_ROUNDS = 4,
     CHUNK_MIN = 16,
-    QUIET_RUNNING = 2, /* up to so many running, holders may use half of the cells */
 };
 
 static struct metric prompt_tokens =
@@ -49,8 +51,7 @@ struct lane {
     struct lane_options opt;
     struct engine_lane *engine; /* owned */
     struct prefix_table table;
-    struct gen_job *jobs[ENGINE_SEQ_MAX]; /* owned; by sequence id, NULL for holders */
-    uint64_t groups[ENGINE_SEQ_MAX];      /* of running and holders */
+    struct gen_job *jobs[ENGINE_SEQ_MAX]; /* owned; by sequence id */
     struct engine_token *batch;           /* owned */
     size_t batch_len;
     struct lane_chunks chunks;
@@ -142,35 +143,25 @@ static void close_seq(struct lane *lane, int id)
     struct prefix_heir heir = prefix_close(&lane->table, id);
     if (heir.id >= 0 && heir.n > 0)
         engine_fork(lane->engine, (uint16_t)id, (uint16_t)heir.id, heir.n);
-    if (heir.id >= 0 && lane->jobs[heir.id])
+    if (heir.id >= 0)
         lane->jobs[heir.id]->cached = heir.n;
     lane->engine->ops->seq_cut(lane->engine, (uint16_t)id, 0);
 }
 
-static void drop_holder(struct lane *lane, int id)
-{
-    close_seq(lane, id);
-    sched_forget(lane->opt.sched, lane->opt.index, lane->groups[id]);
-}
-
-/* Worth keeping: long enough, and not just a short branch of what is kept anyway. */
-static bool should_hold(const struct lane *lane, int id)
+/* Keeps what was computed for prompts that will begin like it. */
+static void shelve(struct lane *lane, int id)
 {
     const struct prefix_seq *s = &lane->table.seqs[id];
+    const struct engine_lane_ops *ops = lane->engine->ops;
     if (!s->is_forked || s->computed < s->known || s->computed < PREFIX_MIN ||
-        !lane->opt.engine->info.can_fork)
-        return false;
-    bool is_branch = s->parent >= 0 && lane->table.seqs[s->parent].known > s->shared;
-    return !is_branch || s->computed - s->shared > s->shared;
-}
-
-/* Every used cell slows all sequences of the lane down, so holders get less when it is busy. */
-static void trim_holders(struct lane *lane)
-{
-    uint32_t part = lane->table.running <= QUIET_RUNNING ? 2 : 8;
-    while (lane->table.holders > HOLDERS_MAX ||
-           prefix_held_cells(&lane->table) > lane->opt.cells / part)
-        drop_holder(lane, prefix_oldest_holder(&lane->table, -1));
+        !lane->opt.engine->info.can_fork || sched_is_stopping(lane->opt.sched))
+        return;
+    size_t size = ops->save_size(lane->engine, (uint16_t)id);
+    if (!shelf_wants(lane->opt.shelf, s->salt, s->tokens, s->computed, size))
+        return;
+    struct shelf_item *item = shelf_item_new(s->salt, s->tokens, s->computed, size);
+    ops->save(lane->engine, (uint16_t)id, shelf_room(item), size);
+    shelf_put(lane->opt.shelf, item);
 }
 
 static void count_end(struct lane *lane, const struct gen_job *job)
@@ -187,16 +178,12 @@ static void count_end(struct lane *lane, const struct gen_job *job)
 static void end_job(struct lane *lane, int id, enum gen_finish finish, const struct error *err)
 {
     struct gen_job *job = lane->jobs[id];
-    uint64_t group = job->group;
-    bool is_held = finish != GEN_FAILED && should_hold(lane, id);
     count_end(lane, job);
-    if (is_held)
-        prefix_hold(&lane->table, id, lane->table.seqs[id].computed);
-    else
-        close_seq(lane, id);
+    if (finish != GEN_FAILED)
+        shelve(lane, id);
+    close_seq(lane, id);
     lane->jobs[id] = NULL;
-    sched_done(lane->opt.sched, lane->opt.index, group, is_held);
-    trim_holders(lane);
+    sched_done(lane->opt.sched, lane->opt.index, job->group);
     gen_job_finish(job, finish, err);
 }
 
@@ -238,6 +225,19 @@ static void end_unwanted(struct lane *lane)
 
 /* ---- admission ---- */
 
+/* The sequence is empty. Without the state the tokens are computed. */
+static void load(struct lane *lane, int id, const struct shelf_item *item, uint32_t len)
+{
+    struct prefix_seq *s = &lane->table.seqs[id];
+    struct error err;
+    enum errc rc = lane->engine->ops->load(lane->engine, (uint16_t)id, shelf_state(item), &err);
+    if (rc != OK)
+        log_warn("model", "lane %u: %s; it is computed again", lane->opt.index, err.text);
+    s->computed = rc == OK ? len : 0;
+    lane->jobs[id]->cached = s->computed;
+    lane->engine->ops->seq_cut(lane->engine, (uint16_t)id, s->computed);
+}
+
 static bool admit(struct lane *lane, struct gen_job *job)
 {
     struct prefix_table *t = &lane->table;
@@ -248,26 +248,28 @@ static bool admit(struct lane *lane, struct gen_job *job)
         .salt = job->salt,
         .parent = -1,
     };
-    if (lane->opt.engine->info.can_fork) /* the last token is computed again, for its logits */
-        o.parent = prefix_find(t, job->salt, job->tokens, job->prompt_len - 1, &o.shared);
-    int id = prefix_open(t, &o);
-    while (id < 0) {
-        int holder = prefix_oldest_holder(t, o.parent);
-        if (holder < 0 && o.parent >= 0 && t->seqs[o.parent].state == PREFIX_HOLDER) {
-            holder = o.parent; /* its tail is what does not fit: compute again instead */
+    const struct shelf_item *item = NULL;
+    uint32_t loaded = 0;
+    if (lane->opt.engine->info.can_fork) { /* the last token is computed again, for its logits */
+        uint32_t max = job->prompt_len - 1;
+        o.parent = prefix_find(t, job->salt, job->tokens, max, &o.shared);
+        item = shelf_find(lane->opt.shelf, job->salt, job->tokens, max, &loaded);
+        if (loaded > o.shared + PREFIX_MIN) /* a fork is cheaper than a load */
             o.parent = -1;
-            o.shared = 0;
-        }
-        if (holder < 0)
-            return false;
-        drop_holder(lane, holder);
-        id = prefix_open(t, &o);
+        else
+            loaded = 0;
     }
-    lane->jobs[id] = job;
-    lane->groups[id] = job->group;
-    job->admitted_us = now();
-    metric_observe_us(&queue_seconds, job->admitted_us - job->submitted_us);
-    return true;
+    int id = prefix_open(t, &o);
+    if (id >= 0) {
+        lane->jobs[id] = job;
+        if (loaded > 0)
+            load(lane, id, item, loaded);
+        job->admitted_us = now();
+        metric_observe_us(&queue_seconds, job->admitted_us - job->submitted_us);
+    }
+    if (item)
+        shelf_release(lane->opt.shelf, item);
+    return id >= 0;
 }
 
 static void admit_all(struct lane *lane)
@@ -287,7 +289,7 @@ static void fork_ready(struct lane *lane)
 {
     for (uint32_t id = 0; id < lane->opt.seq_max; id++) {
         struct prefix_seq *s = &lane->table.seqs[id];
-        if (s->state != PREFIX_RUNNING || s->is_forked)
+        if (!s->is_running || s->is_forked)
             continue;
         struct prefix_seq *from = &lane->table.seqs[s->parent];
         if (!from->is_forked || from->computed < s->shared)
@@ -296,8 +298,6 @@ static void fork_ready(struct lane *lane)
         s->is_forked = true;
         s->computed = s->shared;
         lane->jobs[id]->cached = s->shared;
-        if (from->state == PREFIX_HOLDER && from->known == s->shared)
-            drop_holder(lane, s->parent); /* now all of it is in its continuation */
     }
 }
 
@@ -511,7 +511,6 @@ void lane_free(struct lane *lane)
         return;
     lane_stop(lane);
     assert(lane->table.running == 0);
-    prefix_release(&lane->table);
     engine_lane_close(lane->engine);
     mem_free(lane->batch);
     mem_free(lane);

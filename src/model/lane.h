@@ -8,12 +8,14 @@
 
 #include "model/engine.h"
 #include "model/sched.h"
+#include "model/shelf.h"
 
 struct lane;
 
 struct lane_options {
     struct engine *engine; /* borrowed until lane_free */
     struct sched *sched;   /* borrowed until lane_free */
+    struct shelf *shelf;   /* borrowed until lane_free */
     uint32_t index;
     uint32_t cells, seq_max, places;
     uint32_t batch_tokens;

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { HOLDER_IDS = 18, WINDOW_MIN = 16, WINDOW_MAX = 2048, LANES_DEFAULT_MAX = 16 };
+enum { WINDOW_MIN = 16, WINDOW_MAX = 2048, LANES_DEFAULT_MAX = 16 };
 
 enum errc models_new(struct models **out, const struct models_options *opt, struct error *err)
 {
@@ -52,6 +52,7 @@ static void model_free(struct model *model)
     for (uint32_t i = 0; i < model->lane_count; i++)
         lane_free(model->lanes[i]);
     sched_free(model->sched);
+    shelf_free(model->shelf);
     embedder_free(model->embedder);
     engine_free(model->engine);
     mem_free(model);
@@ -78,22 +79,23 @@ static enum errc start_chat(struct model *model, const struct settings *s, struc
                            info->context_tokens ? info->context_tokens : UINT32_MAX);
     uint32_t ids = least((uint64_t)s->max_batch_size, ENGINE_SEQ_MAX);
     uint32_t places = ((uint32_t)s->max_concurrent_requests + lanes - 1) / lanes;
-    uint32_t holders = ids > 2 * HOLDER_IDS ? HOLDER_IDS : 0;
     uint32_t batch = least((uint64_t)s->max_tokens_per_batch, cells);
     struct lane_chunks chunks = { 0, 0 };
     enum errc rc = OK;
-    places = least(places, ids - holders);
+    places = least(places, ids);
     places = least(places, batch / 2);
     model->context = cells;
     model->sched = sched_new(&(struct sched_options){
         .lanes = lanes, .places = places, .queue_max = (uint32_t)s->max_queued_requests });
+    model->shelf = shelf_new((size_t)s->prefix_cache_mb * MIB);
     for (uint32_t i = 0; i < lanes; i++) {
         TRY(lane_new(&model->lanes[i],
                      &(struct lane_options){ .engine = model->engine,
                                              .sched = model->sched,
+                                             .shelf = model->shelf,
                                              .index = i,
                                              .cells = cells,
-                                             .seq_max = least(places + HOLDER_IDS, ids),
+                                             .seq_max = places,
                                              .places = places,
                                              .batch_tokens = batch,
                                              .chunk = (uint32_t)s->chunked_prefill_size },

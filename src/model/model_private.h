@@ -18,6 +18,7 @@ struct model {
     char name[128];
     struct engine *engine;         /* owned */
     struct sched *sched;           /* owned; chat only */
+    struct shelf *shelf;           /* owned; chat only */
     struct lane *lanes[LANES_MAX]; /* owned; chat only */
     uint32_t lane_count;
     struct embedder *embedder; /* owned; embedding only */

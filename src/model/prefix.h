@@ -13,11 +13,9 @@
 
 enum { PREFIX_MIN = 64 /* shorter common beginnings are computed again */ };
 
-enum prefix_state { PREFIX_FREE, PREFIX_RUNNING, PREFIX_HOLDER };
-
 struct prefix_seq {
-    enum prefix_state state;
-    const int32_t *tokens; /* borrowed; of a holder owned by the table */
+    bool is_running;       /* else the id is free */
+    const int32_t *tokens; /* borrowed */
     uint32_t known;        /* tokens that will surely be computed: the prompt, or more */
     uint32_t computed;     /* tokens whose KV cells are filled */
     uint32_t reserved;     /* cells it may come to need, shared ones included */
@@ -25,19 +23,16 @@ struct prefix_seq {
     int16_t parent;        /* id; -1 = none */
     bool is_forked;        /* the shared cells are really in this sequence */
     uint64_t salt;         /* only equal salts may share */
-    uint64_t used_at;      /* order of last use */
 };
 
 struct prefix_table {
     struct prefix_seq seqs[ENGINE_SEQ_MAX];
     uint32_t seq_max;
     uint32_t cells_max, cells_reserved;
-    uint32_t running, holders;
-    uint64_t clock;
+    uint32_t running;
 };
 
 void prefix_init(struct prefix_table *t, uint32_t seq_max, uint32_t cells);
-void prefix_release(struct prefix_table *t);
 
 /*
  * The sequence with the longest common beginning, at most max tokens of it.
@@ -50,7 +45,7 @@ int prefix_find(const struct prefix_table *t, uint64_t salt, const int32_t *toke
 bool prefix_has_room(const struct prefix_table *t, uint32_t reserved, uint32_t shared);
 
 struct prefix_open {
-    const int32_t *tokens; /* borrowed until hold or close */
+    const int32_t *tokens; /* borrowed until close */
     uint32_t known, reserved;
     uint64_t salt;
     int parent; /* from prefix_find, or -1 */
@@ -58,15 +53,6 @@ struct prefix_open {
 };
 /* Takes the lowest free id; -1 when there is none or no room. */
 int prefix_open(struct prefix_table *t, const struct prefix_open *o);
-
-/* The holder that was used least recently, except one; -1 = none. */
-int prefix_oldest_holder(const struct prefix_table *t, int except);
-
-/* Cells that only holders use and that no running sequence shares. */
-uint32_t prefix_held_cells(const struct prefix_table *t);
-
-/* A running sequence stays as a holder of its first len tokens (copied). */
-void prefix_hold(struct prefix_table *t, int id, uint32_t len);
 
 /*
  * Ends a sequence. Cells that others share pass to an heir. When the heir has

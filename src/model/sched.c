@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Order is arrival, with two exceptions that are bounded in time: a lane leaves
- * a job to another lane that holds its beginning (while few of that group run
+ * a job to another lane that runs its beginning (while few of that group run
  * there: sharing saves prefill, spreading doubles decode speed), and to another
  * lane that has clearly less to do.
  */
@@ -27,7 +27,7 @@ static struct metric waiting_now =
 
 struct lane_view {
     uint32_t running;
-    uint64_t groups[2 * ENGINE_SEQ_MAX]; /* one entry per running or held sequence */
+    uint64_t groups[ENGINE_SEQ_MAX]; /* one entry per running sequence */
     uint32_t group_count;
 };
 
@@ -178,19 +178,11 @@ void sched_return(struct sched *s, uint32_t lane, struct gen_job *job)
     pthread_mutex_unlock(&s->lock);
 }
 
-void sched_done(struct sched *s, uint32_t lane, uint64_t group, bool is_held)
+void sched_done(struct sched *s, uint32_t lane, uint64_t group)
 {
     pthread_mutex_lock(&s->lock);
     s->lanes[lane].running--;
     metric_add(&running_now, -1);
-    if (!is_held)
-        group_remove(&s->lanes[lane], group);
-    pthread_mutex_unlock(&s->lock);
-}
-
-void sched_forget(struct sched *s, uint32_t lane, uint64_t group)
-{
-    pthread_mutex_lock(&s->lock);
     group_remove(&s->lanes[lane], group);
     pthread_mutex_unlock(&s->lock);
 }

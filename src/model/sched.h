@@ -3,7 +3,7 @@
  * sched -- the waiting generations of one model and which lane takes which.
  *
  * Any thread. One queue for all lanes, so no lane idles while another has a
- * backlog; a request goes to the lane that already holds the beginning of its
+ * backlog; a request goes to the lane that already runs the beginning of its
  * prompt, else to the one with the least to do.
  */
 #ifndef MODEL_SCHED_H
@@ -31,9 +31,7 @@ MUST_CHECK enum errc sched_add(struct sched *s, struct gen_job *job, struct erro
 struct gen_job *sched_take(struct sched *s, uint32_t lane, uint64_t now_us);
 /* Puts back what was taken and did not fit, in front. */
 void sched_return(struct sched *s, uint32_t lane, struct gen_job *job);
-/* A taken job has ended. With is_held its beginning stays in the lane. */
-void sched_done(struct sched *s, uint32_t lane, uint64_t group, bool is_held);
-void sched_forget(struct sched *s, uint32_t lane, uint64_t group); /* a held beginning is gone */
+void sched_done(struct sched *s, uint32_t lane, uint64_t group); /* a taken job has ended */
 
 /* Unlinks waiting jobs that are cancelled or late (all when stopping). */
 struct gen_job *sched_sweep(struct sched *s, uint64_t now_us);

@@ -176,6 +176,32 @@ static void many_streams_share_a_beginning(void **state)
     arena_free(arena);
 }
 
+/* The state goes to main memory when the first ends and comes back for the second. */
+static void a_kept_beginning_goes_on_as_if_it_had_stayed(void **state)
+{
+    (void)state;
+    static const char question[] =
+        "This prompt begins like no other. " RULES "What is the largest city of Japan?";
+    struct collect first, again, other;
+    struct models *m = loaded(&chat, CHAT_FILE);
+    struct arena *arena = arena_new(0);
+    ask(m, arena, question, 24, &first);
+    collect_last(&first);
+    for (int i = 0; i < 2; i++) { /* other cells than before */
+        ask(m, arena, "Say something.", 8, &other);
+        collect_last(&other);
+        collect_release(&other);
+    }
+    ask(m, arena, question, 24, &again);
+    collect_last(&again);
+    assert_int_equal(again.last.cached_tokens, again.last.prompt_tokens - 1);
+    assert_true(first.text.len > 12);
+    assert_memory_equal(collect_text(&again), collect_text(&first), 12);
+    collect_release(&first);
+    collect_release(&again);
+    arena_free(arena);
+}
+
 static void sampled_answers_repeat_with_a_seed(void **state)
 {
     (void)state;
@@ -363,6 +389,7 @@ int main(void)
         cmocka_unit_test(control_tokens_of_users_stay_text),
         cmocka_unit_test(cancelling_ends_it_soon),
         cmocka_unit_test(many_streams_share_a_beginning),
+        cmocka_unit_test(a_kept_beginning_goes_on_as_if_it_had_stayed),
         cmocka_unit_test(sampled_answers_repeat_with_a_seed),
         cmocka_unit_test(embeddings_equal_the_reference),
         cmocka_unit_test(texts_beyond_the_window_are_cut),

@@ -549,6 +549,24 @@ static void a_finished_beginning_is_kept_for_the_next_turn(void **state)
     models_free(m);
 }
 
+static void without_a_prefix_cache_every_turn_is_computed(void **state)
+{
+    (void)state;
+    static const char *const conf[] = { "lanes=1", "prefix_cache_mb=0", NULL };
+    struct models *m = models_with(conf);
+    struct collect a, b;
+    load(m, "a", "sim:chat");
+    collect_init(&a);
+    collect_init(&b);
+    run(m, &a, SHARED "first");
+    run(m, &b, SHARED "first");
+    assert_int_equal(b.last.cached_tokens, 0);
+    assert_string_equal(collect_text(&b), collect_text(&a));
+    collect_release(&a);
+    collect_release(&b);
+    models_free(m);
+}
+
 /* The first of a group is cancelled while the others wait for its prefill. */
 static void followers_survive_the_one_they_follow(void **state)
 {
@@ -738,6 +756,7 @@ int main(void)
         cmocka_unit_test(admission_never_exceeds_the_cells),
         cmocka_unit_test(shared_beginnings_are_computed_once),
         cmocka_unit_test(a_finished_beginning_is_kept_for_the_next_turn),
+        cmocka_unit_test(without_a_prefix_cache_every_turn_is_computed),
         cmocka_unit_test(followers_survive_the_one_they_follow),
         cmocka_unit_test(a_failed_step_fails_nobody_who_can_go_on),
         cmocka_unit_test(shutdown_ends_everything_exactly_once),

@@ -81,12 +81,8 @@ static void open_one(struct world *w)
     };
     o.parent = prefix_find(&w->table, o.salt, prompt, len - 1, &o.shared);
     int id = prefix_open(&w->table, &o);
-    if (id < 0) {
-        int holder = prefix_oldest_holder(&w->table, o.parent);
-        if (holder >= 0)
-            close_in(w, holder);
+    if (id < 0)
         return;
-    }
     memcpy(w->tokens[id], prompt, sizeof prompt);
     w->table.seqs[id].tokens = w->tokens[id];
     w->prompt[id] = len;
@@ -97,11 +93,11 @@ static void work(struct world *w)
 {
     for (int id = 0; id < IDS; id++) {
         struct prefix_seq *s = &w->table.seqs[id];
-        if (s->state != PREFIX_RUNNING || rand() % 2)
+        if (!s->is_running || rand() % 2)
             continue;
         if (!s->is_forked) {
             struct prefix_seq *from = &w->table.seqs[s->parent];
-            assert_int_not_equal(from->state, PREFIX_FREE);
+            assert_true(from->is_running);
             if (from->is_forked && from->computed >= s->shared) {
                 pool_fork(&w->pool, s->parent, id, s->shared);
                 s->computed = s->shared;
@@ -122,32 +118,25 @@ static void work(struct world *w)
 static void end_one(struct world *w)
 {
     int id = rand() % IDS;
-    struct prefix_seq *s = &w->table.seqs[id];
-    if (s->state == PREFIX_FREE)
-        return;
-    bool is_complete = s->state == PREFIX_RUNNING && s->is_forked && s->computed >= w->prompt[id];
-    if (is_complete && rand() % 2)
-        prefix_hold(&w->table, id, s->computed);
-    else
+    if (w->table.seqs[id].is_running)
         close_in(w, id);
 }
 
 static void check(const struct world *w)
 {
-    uint32_t owned = 0, running = 0, holders = 0;
+    uint32_t owned = 0, running = 0;
     for (int id = 0; id < IDS; id++) {
         const struct prefix_seq *s = &w->table.seqs[id];
-        if (s->state == PREFIX_FREE) {
+        if (!s->is_running) {
             assert_int_equal(w->pool.len[id], 0);
             continue;
         }
         owned += s->reserved - s->shared;
-        running += s->state == PREFIX_RUNNING;
-        holders += s->state == PREFIX_HOLDER;
+        running++;
         assert_int_equal(s->computed, w->pool.len[id]);
         if (s->parent >= 0) {
             const struct prefix_seq *p = &w->table.seqs[s->parent];
-            assert_int_not_equal(p->state, PREFIX_FREE);
+            assert_true(p->is_running);
             assert_int_equal(p->salt, s->salt);
             assert_true(p->reserved >= s->shared);
             assert_memory_equal(p->tokens, s->tokens, s->shared * sizeof *s->tokens);
@@ -155,7 +144,6 @@ static void check(const struct world *w)
     }
     assert_int_equal(owned, w->table.cells_reserved);
     assert_int_equal(running, w->table.running);
-    assert_int_equal(holders, w->table.holders);
     assert_true(w->table.cells_reserved <= CELLS);
     assert_true(w->pool.used <= w->table.cells_reserved);
 }
@@ -180,7 +168,6 @@ static void reservations_always_cover_the_cells_in_use(void **state)
             }
             check(w);
         }
-        prefix_release(&w->table);
         free(w);
     }
 }
@@ -202,11 +189,10 @@ static void nobody_waits_for_ever(void **state)
                 work(w); /* without new ones everybody comes to its end */
             for (int id = 0; id < IDS; id++) {
                 const struct prefix_seq *s = &w->table.seqs[id];
-                if (s->state == PREFIX_RUNNING)
+                if (s->is_running)
                     assert_int_equal(s->computed, s->reserved);
             }
         }
-        prefix_release(&w->table);
         free(w);
     }
 }
@@ -226,7 +212,6 @@ static void short_or_foreign_beginnings_are_not_shared(void **state)
     assert_int_equal(prefix_find(&t, 2, tokens, 100, &len), -1);
     assert_int_equal(prefix_find(&t, 1, tokens, 150, &len), id);
     assert_int_equal(len, 100); /* what is known, not what may come */
-    prefix_release(&t);
 }
 
 int main(void)
