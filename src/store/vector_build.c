@@ -10,7 +10,9 @@
  * of the largest is copied instead of built, if few of its rows are dead.
  *
  * The thread that adds rows to the graph and writes the file runs at idle
- * priority and touches nothing that others wait for.
+ * priority and touches nothing that others wait for. When many rows wait, since
+ * the machine has no idle time, it runs at a low priority instead: every search
+ * compares those rows, which costs more than making the segment.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -32,6 +34,9 @@ enum {
     BUILD_EFFORT = 100,
     ADD_ROWS = 256, /* between two looks at the cancel flag */
     HEAD_CAPACITY = 1 << 22,
+    BEHIND = 8, /* times the rows that a segment is made of */
+    NICE_BEHIND = 5,
+    NICE_IDLE = 19,
     ROW_OVERHEAD = 150, /* bytes of a row beside its vector and links */
 };
 
@@ -197,12 +202,14 @@ static enum errc collect(struct vector_build *b, struct error *err)
 
 /* ---- the thread at idle priority ---- */
 
-static void become_idle(void)
+static void step_back(const struct vector_build *b)
 {
     struct sched_param none = { 0 };
+    bool is_behind = b->pick_count > b->vectors->head_rows * BEHIND;
     prctl(PR_SET_NAME, "vector-build");
-    (void)sched_setscheduler(0, SCHED_IDLE, &none);
-    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 19);
+    if (!is_behind)
+        (void)sched_setscheduler(0, SCHED_IDLE, &none);
+    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), is_behind ? NICE_BEHIND : NICE_IDLE);
 }
 
 static enum errc new_graph(struct vector_build *b, struct hnsw **out, struct error *err)
@@ -265,7 +272,7 @@ out:
 static void *build_main(void *arg)
 {
     struct vector_build *b = arg;
-    become_idle();
+    step_back(b);
     b->rc = vector_rows_count(b->out) ? make_segment(b, &b->err) : OK;
     atomic_store(&b->is_done, true);
     pthread_mutex_lock(&b->vectors->lock);

@@ -217,7 +217,10 @@ static enum errc ask_graph(struct search *s, const struct vector_rows *rows, siz
 {
     size_t want = fetch_from(rows, fetch), count, living = 0;
     float last = -INFINITY;
-    size_t effort = s->q->effort > want ? s->q->effort : want;
+    /* The farther answers of a graph are the less sure ones, and a filter needs them. */
+    size_t effort = s->q->filter ? 2 * s->q->effort : s->q->effort;
+    size_t least = s->q->filter ? want + want / 2 : want;
+    effort = effort > least ? effort : least;
     s->found = mem_realloc(s->found, want * sizeof *s->found);
     s->found_distances = mem_realloc(s->found_distances, want * sizeof *s->found_distances);
     enum errc rc = hnsw_search(
