@@ -187,10 +187,14 @@ static size_t ask_store(size_t question, size_t filter, uint32_t *numbers)
     struct txn *t = begin(true);
     const struct collection *c = collection_in(t);
     struct passing p = { t, c, scratch, vector_filter_steps[filter] };
-    bench_must(vector_search(t, c, collection_index(c, b.index_id),
-                             vector_data_question(&b.data, question), VECTOR_DIMENSION, VECTOR_K,
-                             filter ? passes : NULL, &p, b.arena, hits, &count, &err),
-               &err, "searching");
+    struct vector_request request = { .vector = vector_data_question(&b.data, question),
+                                      .dimension = VECTOR_DIMENSION,
+                                      .k = VECTOR_K,
+                                      .filter = filter ? passes : NULL,
+                                      .ctx = &p };
+    bench_must(
+        vector_search(t, c, collection_index(c, b.index_id), &request, b.arena, hits, &count, &err),
+        &err, "searching");
     for (size_t i = 0; numbers && i < count; i++)
         numbers[i] = (uint32_t)strtoul(hits[i].key.ptr, NULL, 10);
     txn_end(t);

@@ -409,28 +409,37 @@ static enum errc offer_scanned(struct op *op, struct scan_state *s, const struct
     return is_new ? offer_entry(op, s, c, key, err) : OK;
 }
 
-static enum errc index_step(struct op *op, struct scan_state *s, const struct collection *c,
-                            bool *has, struct error *err)
+/* The next entry's key; *has false: a listed key comes next, or the end. */
+static enum errc next_key(struct op *op, struct scan_state *s, const struct collection *c,
+                          struct slice *key, bool *has, struct error *err)
 {
-    struct slice key;
-
-    *has = true;
     for (;;) {
-        enum errc rc;
-        if (s->keys && index_iter_next(s->keys, &key))
-            return offer_scanned(op, s, c, key, err);
-        rc = s->keys ? index_iter_check(s->keys, err) : exec_poll(op->x, err);
+        *has = s->keys && index_iter_next(s->keys, key);
+        if (*has)
+            return OK;
+        enum errc rc = s->keys ? index_iter_check(s->keys, err) : exec_poll(op->x, err);
         index_iter_free(s->keys);
         s->keys = NULL;
-        *has = s->at < s->count || s->access < op->n->scan->access_count;
-        if (rc != OK || !*has)
+        bool is_end = s->at == s->count && s->access == op->n->scan->access_count;
+        if (rc != OK || is_end || (s->at < s->count && s->index->kind == INDEX_PRIMARY))
             return rc;
-        if (s->at < s->count && s->index->kind == INDEX_PRIMARY)
-            return offer_listed(op, s, c, err);
         rc = s->at < s->count ? next_value(op, s, c, err) : next_access(op, s, c, err);
         if (rc != OK)
             return rc;
     }
+}
+
+static enum errc index_step(struct op *op, struct scan_state *s, const struct collection *c,
+                            bool *has, struct error *err)
+{
+    struct slice key;
+    bool has_key;
+    enum errc rc = next_key(op, s, c, &key, &has_key, err);
+
+    *has = has_key || s->at < s->count;
+    if (rc != OK || !*has)
+        return rc;
+    return has_key ? offer_scanned(op, s, c, key, err) : offer_listed(op, s, c, err);
 }
 
 static enum errc index_next(struct op *op, struct batch **out, enum exec_status *status,
@@ -442,3 +451,28 @@ static enum errc index_next(struct op *op, struct batch **out, enum exec_status 
 }
 
 const struct op_kind op_index = { index_next, scan_close, sizeof(struct scan_state) };
+
+/* ---- keys alone ---- */
+
+enum errc scan_keys_open(struct scan_state **out, struct op *op, struct val *row,
+                         const struct collection *c, struct error *err)
+{
+    *out = arena_zalloc(op->kept, sizeof **out);
+    (*out)->row = row;
+    return index_open(op, *out, c, err);
+}
+
+enum errc scan_keys_next(struct op *op, struct scan_state *s, const struct collection *c,
+                         struct slice *key, bool *has, struct error *err)
+{
+    enum errc rc = next_key(op, s, c, key, has, err);
+
+    op->x->stats->scanned_index += *has;
+    return rc;
+}
+
+void scan_keys_close(struct scan_state *s)
+{
+    if (s)
+        index_iter_free(s->keys);
+}

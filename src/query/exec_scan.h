@@ -20,6 +20,17 @@ MUST_CHECK enum errc scan_offer(struct op *op, struct val *row, struct val doc,
 /* Puts into a new row of op->out what the query uses of the document. */
 void scan_keep(struct op *op, struct val *row, struct val doc);
 
+/*
+ * The keys that the node's only access gives, which is not the primary index.
+ * Lives in op->kept; close it in any case. A key lives until the next step.
+ */
+struct scan_state;
+MUST_CHECK enum errc scan_keys_open(struct scan_state **out, struct op *op, struct val *row,
+                                    const struct collection *c, struct error *err);
+MUST_CHECK enum errc scan_keys_next(struct op *op, struct scan_state *s, const struct collection *c,
+                                    struct slice *key, bool *has, struct error *err);
+void scan_keys_close(struct scan_state *s); /* NULL is allowed */
+
 /* Different values only, in their order; returns how many. */
 size_t scan_unique_values(struct arena *arena, struct val *items, size_t count);
 

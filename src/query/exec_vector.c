@@ -13,6 +13,7 @@ struct near_filter {
     struct op *op;
     struct near *s;
     const struct collection *c;
+    struct scan_state *keys; /* of the index that knows what can pass; NULL = none */
     enum errc rc;
     struct error *err;
 };
@@ -41,12 +42,46 @@ static bool near_passes(void *ctx, struct slice key)
     return passes;
 }
 
+static enum errc near_key(void *ctx, struct slice *key, bool *has, struct error *err)
+{
+    struct near_filter *f = ctx;
+
+    return scan_keys_next(f->op, f->keys, f->c, key, has, err);
+}
+
+/* ArangoDB's third argument: {nProbe: 20}. */
+static enum errc read_probes(struct op *op, struct near *s, size_t *out, struct error *err)
+{
+    struct val options;
+
+    *out = 0;
+    if (op->n->expr_count < 2)
+        return OK;
+    enum errc rc = exec_value(op->x, op->n->exprs[1], s->row, op->kept, &options, err);
+    if (rc != OK)
+        return rc;
+    struct val probes = val_get(options, slice_str("nProbe"));
+    bool is_count = val_is_int(probes) && val_int(probes) > 0;
+    if (val_type(options) != VAL_OBJECT || (!val_is_null(probes) && !is_count))
+        return fail_num(err, 1554,
+                        "failed vector search: the options must be an object such as {nProbe: 20}");
+    *out = is_count ? (size_t)val_int(probes) : 0;
+    return OK;
+}
+
+/* The scan of another index, when the plan found one. */
+static bool has_keys(const struct scan *scan)
+{
+    return scan->access_count == 1 && scan->accesses[0].index;
+}
+
 static enum errc near_search(struct op *op, struct near *s, const struct collection *c,
                              struct error *err)
 {
     struct exec *x = op->x;
     const struct index_def *index = collection_index(c, op->n->index);
-    struct near_filter filter = { op, s, c, OK, err };
+    struct near_filter filter = { .op = op, .s = s, .c = c, .err = err };
+    struct vector_request request;
     struct val query;
     void *hits;
     float *floats;
@@ -66,12 +101,21 @@ static enum errc near_search(struct op *op, struct near *s, const struct collect
     s->count = 0;
     if (!op->n->limit)
         return OK;
-    TRY(vector_search(x->txn, c, index, floats, index->dimension, (size_t)op->n->limit,
-                      op->n->scan->filter_count ? near_passes : NULL, &filter, op->kept, s->hits,
-                      &s->count, err));
+    request = (struct vector_request){ .vector = floats,
+                                       .dimension = index->dimension,
+                                       .k = (size_t)op->n->limit,
+                                       .filter = op->n->scan->filter_count ? near_passes : NULL,
+                                       .ctx = &filter };
+    TRY(read_probes(op, s, &request.probes, err));
+    if (has_keys(op->n->scan)) {
+        TRY(scan_keys_open(&filter.keys, op, s->row, c, err));
+        request.next = near_key;
+    }
+    TRY(vector_search(x->txn, c, index, &request, op->kept, s->hits, &s->count, err));
     rc = filter.rc;
     x->stats->scanned_index += s->count;
 out:
+    scan_keys_close(filter.keys);
     return rc;
 }
 

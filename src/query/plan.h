@@ -16,8 +16,8 @@ enum node_kind {
     NODE_ENUM_LIST,       /* expr -> reg */
     NODE_ENUM_COLLECTION, /* collection, scan -> reg */
     NODE_INDEX,           /* collection, scan with accesses -> reg */
-    NODE_VECTOR,          /* collection, scan, index; exprs[0]: query vector; limit -> reg, reg2:
-                             score */
+    NODE_VECTOR,          /* collection, scan, index; exprs[0]: query vector, exprs[1]: options if
+                             given; an access knows what can pass; limit -> reg, reg2: score */
     NODE_FILTER,          /* expr */
     NODE_CALC,            /* expr -> reg */
     NODE_SUBQUERY,        /* sub -> reg: array of its rows; null where the guard expr fails */

@@ -319,8 +319,8 @@ static bool node_is_right(const struct node *n)
     case NODE_INDEX:
         return n->scan && n->scan->access_count && n->reg != NO_REG;
     case NODE_VECTOR:
-        return n->scan && n->reg != NO_REG && n->reg2 != NO_REG && has_exprs(n, 1, 0) &&
-               n->limit >= 0;
+        return n->scan && n->reg != NO_REG && n->reg2 != NO_REG &&
+               has_exprs(n, n->expr_count == 2 ? 2 : 1, 0) && n->limit >= 0;
     case NODE_SUBQUERY:
         return n->sub && n->reg != NO_REG && n->sub->kind != NODE_SINGLETON;
     case NODE_CALL:

@@ -92,17 +92,19 @@ static enum errc make_near(struct planner *p, const struct ast *query, size_t at
                            const struct index_def *index, const struct ast *value)
 {
     int64_t offset, count;
-    struct expr **exprs = plan_expr_list(p, 1), *filter;
+    struct expr **exprs = plan_expr_list(p, 2), *filter;
     enum errc rc = OK;
 
     TRY(plan_limit_values(p, q->limit, &offset, &count));
     if (count < 0)
         return no_vector(p, q, "LIMIT must say how many");
     TRY(plan_expr(p, value, &exprs[0]));
+    if (q->call->count == 3)
+        TRY(plan_expr(p, q->call->kids[2], &exprs[1]));
     struct node *n = plan_scan(p, NODE_VECTOR, c);
     n->index = index->id;
     n->exprs = exprs;
-    n->expr_count = 1;
+    n->expr_count = q->call->count == 3 ? 2 : 1;
     n->limit = offset + count;
     if (p->loop_start == SIZE_MAX)
         p->loop_start = p->variable_count;

@@ -2,6 +2,8 @@
 /*
  * How a scan finds its rows: by key, by an index, or all. The conditions stay
  * as filters, so a choice can make a query faster but never change its result.
+ * A search by vector keeps its own index and learns from another one which
+ * documents can pass.
  */
 #include "query/planner.h"
 #include "store/txn.h"
@@ -253,17 +255,29 @@ static enum errc choose(struct planner *p, struct node *scan, const struct colle
     return OK;
 }
 
+/* The kind stays; keys in the query are left to the filter, which is asked for few of them. */
+static void keep_near(struct node *n)
+{
+    n->kind = NODE_VECTOR;
+    if (n->scan->access_count && n->scan->accesses[0].index == 0)
+        n->scan->access_count = 0;
+}
+
 static enum errc use_indexes(struct planner *p, struct node **last, bool *changed)
 {
     for (struct node *n = *last; n; n = n->input) {
-        if (n->kind != NODE_ENUM_COLLECTION)
+        bool is_near = n->kind == NODE_VECTOR;
+        if ((n->kind != NODE_ENUM_COLLECTION && !is_near) ||
+            (is_near && plan_hint(p, n)->is_forced))
             continue;
         const struct collection *c =
             catalog_collection_by_id(txn_catalog(p->env->txn), n->collection);
         enum errc rc = c ? choose(p, n, c) : OK;
         if (rc != OK)
             return rc;
-        *changed = *changed || n->kind == NODE_INDEX;
+        if (is_near)
+            keep_near(n);
+        *changed = *changed || n->kind == NODE_INDEX || (is_near && n->scan->access_count);
     }
     return OK;
 }

@@ -520,7 +520,9 @@ enum errc corpus_search(const struct corpus *c, const float *vector, uint32_t di
     TRY(begin(c, true, &t, err));
     TRY(find_collection(c, t, c->chunks, &chunks, err));
     TRY(find_index(c, chunks, dimension, &index, err));
-    TRY(vector_search(t, chunks, index, vector, dimension, k, NULL, NULL, arena, found, &n, err));
+    TRY(vector_search(t, chunks, index,
+                      &(struct vector_request){ .vector = vector, .dimension = dimension, .k = k },
+                      arena, found, &n, err));
     for (size_t i = 0; i < n; i++) {
         TRY(read_doc(t, chunks, found[i].key, arena, &doc, err));
         if (val_type(val_get(doc, slice_str("text"))) == VAL_STRING)

@@ -73,17 +73,16 @@ void vector_scan_end(struct buf *out, uint64_t object_id)
 
 /* ---- search ---- */
 
-static size_t effort_of(const struct store *s, const struct index_def *index)
+static size_t effort_of(const struct store *s, const struct index_def *index, size_t probes)
 {
     size_t effort = s->settings ? (size_t)s->settings->vector_effort : EFFORT_DEFAULT;
-    size_t asked = (size_t)index->probes * EFFORT_PER_PROBE;
+    size_t asked = (probes ? probes : index->probes) * EFFORT_PER_PROBE;
     return asked > effort ? asked : effort;
 }
 
 enum errc vector_search(struct txn *t, const struct collection *c, const struct index_def *index,
-                        const float *query, uint32_t dimension, size_t k, vector_filter filter,
-                        void *ctx, struct arena *arena, struct vector_hit *hits, size_t *count,
-                        struct error *err)
+                        const struct vector_request *request, struct arena *arena,
+                        struct vector_hit *hits, size_t *count, struct error *err)
 {
     *count = 0;
     enum errc rc = txn_open_read(t, c, err);
@@ -92,26 +91,26 @@ enum errc vector_search(struct txn *t, const struct collection *c, const struct 
     if (index->kind != INDEX_VECTOR || !index->is_ready)
         return fail_num(err, 1554, "index '%.*s' of '%.*s' cannot be searched by vector",
                         SLICE_ARG(index->name), SLICE_ARG(c->name));
-    if (dimension != index->dimension)
+    if (request->dimension != index->dimension)
         return fail(err, ERR_INVALID, "vector index '%.*s' has dimension %u, the query has %u",
-                    SLICE_ARG(index->name), index->dimension, dimension);
-    if (k == 0)
+                    SLICE_ARG(index->name), index->dimension, request->dimension);
+    if (request->k == 0)
         return OK;
-    if (k > SEARCH_K_MAX)
+    if (request->k > SEARCH_K_MAX)
         return fail(err, ERR_LIMIT, "a vector search returns at most %d documents", SEARCH_K_MAX);
-    float *vector = arena_alloc(arena, dimension * sizeof *vector);
-    memcpy(vector, query, dimension * sizeof *vector);
+    float *vector = arena_alloc(arena, index->dimension * sizeof *vector);
+    memcpy(vector, request->vector, index->dimension * sizeof *vector);
     if (index->metric == VECTOR_COSINE)
-        normalise(vector, dimension);
-    return vector_answer(&(struct vector_question){ .txn = t,
-                                                    .index = index,
-                                                    .vector = vector,
-                                                    .k = k,
-                                                    .effort = effort_of(t->store, index),
-                                                    .filter = filter,
-                                                    .ctx = ctx,
-                                                    .arena = arena },
-                         hits, count, err);
+        normalise(vector, index->dimension);
+    return vector_answer(
+        &(struct vector_question){ .txn = t,
+                                   .collection = c,
+                                   .index = index,
+                                   .vector = vector,
+                                   .request = request,
+                                   .effort = effort_of(t->store, index, request->probes),
+                                   .arena = arena },
+        hits, count, err);
 }
 
 const char *vector_engine(void)

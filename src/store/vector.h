@@ -12,19 +12,31 @@ struct vector_hit {
     float score;      /* as APPROX_NEAR_*: cosine and inner product high is near, L2 low is near */
 };
 
-/* May be NULL: all. Called for candidates; false drops the document. */
-typedef bool (*vector_filter)(void *ctx, struct slice key);
+struct vector_request {
+    const float *vector;
+    uint32_t dimension;
+    size_t k;
+    size_t probes; /* ArangoDB's nProbe: how thorough, at least; 0 = as the index says */
+    /* May be NULL: all. Asked for candidates, in the order of distance; false drops the document. */
+    bool (*filter)(void *ctx, struct slice key);
+    /*
+     * May be NULL. The keys of all documents that can pass, as another index knows them: when they
+     * are few, only their vectors are compared. Each is asked for once; *has false at the end.
+     */
+    enum errc (*next)(void *ctx, struct slice *key, bool *has, struct error *err);
+    void *ctx;
+};
 
 /*
  * The k nearest by the index's metric, best first, in this view with own
  * writes; k whenever k exist and pass. Behind a graph a few of them may be
- * farther than the true ones; scores and visibility are exact.
+ * farther than the true ones; scores and visibility are exact. hits has room
+ * for k; keys live in the arena.
  */
 MUST_CHECK enum errc vector_search(struct txn *t, const struct collection *c,
-                                   const struct index_def *index, const float *query,
-                                   uint32_t dimension, size_t k, vector_filter filter, void *ctx,
-                                   struct arena *arena, struct vector_hit *hits, size_t *count,
-                                   struct error *err);
+                                   const struct index_def *index,
+                                   const struct vector_request *request, struct arena *arena,
+                                   struct vector_hit *hits, size_t *count, struct error *err);
 
 /* Kernels with run-time dispatch (SSE2, AVX2+FMA, AVX-512). */
 float vector_dot(const float *a, const float *b, size_t n);

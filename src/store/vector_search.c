@@ -12,7 +12,8 @@
  * rows are compared. So k rows are found whenever k exist.
  *
  * Filters are asked in the order of distance in every case, since one question
- * (reading a document) costs as much as comparing a hundred rows.
+ * (reading a document) costs as much as comparing a hundred rows. When another
+ * index knows all that can pass, and they are few, only they are compared.
  */
 #include "store/vector_search.h"
 
@@ -20,31 +21,36 @@
 
 #include "base/key.h"
 #include "base/metrics.h"
+#include "store/doc_private.h"
 #include "store/faiss_shim.h"
 #include "store/vector_heap.h"
 #include "store/vector_private.h"
 
 enum {
-    WINDOW_ROWS = 1 << 18,  /* compared before filters are asked */
-    GRAPH_ROWS_MIN = 1024,  /* smaller sets are compared */
-    GRAPH_FETCH_PART = 32,  /* as are those of which a larger part is wanted, */
-    FILTER_FETCH_PART = 100 /* here behind a filter */
+    WINDOW_ROWS = 1 << 18,   /* compared before filters are asked */
+    GRAPH_ROWS_MIN = 1024,   /* smaller sets are compared */
+    GRAPH_FETCH_PART = 32,   /* as are those of which a larger part is wanted, */
+    FILTER_FETCH_PART = 100, /* here behind a filter */
+    SELECTED_PART = 32,      /* a larger part of all rows is not looked up one by one, */
+    SELECTED_COLD = 10000,   /* nor more when they are on disk */
 };
 
 #define SEARCH_METRIC(path)                                                                        \
     {                                                                                              \
         .name = "themis_vector_searches_total", .kind = METRIC_KIND_COUNTER,                       \
-        .help = "Searches by what answered: graphs, all rows in memory, rows on disk.",            \
+        .help = "Searches by what answered: graphs, rows selected by another index, all rows in "  \
+                "memory, rows on disk.",                                                           \
         .labels = "path=\"" path "\""                                                              \
     }
 static struct metric by_graph = SEARCH_METRIC("graph");
+static struct metric by_selection = SEARCH_METRIC("selected");
 static struct metric by_compare = SEARCH_METRIC("compare");
 static struct metric by_scan = SEARCH_METRIC("scan");
 
 struct candidate {
     float distance;
     uint32_t row;
-    const struct vector_rows *rows;
+    const struct vector_rows *rows; /* NULL: row is the number of an id in search.read */
 };
 
 /* Candidates as a binary heap, nearest first. */
@@ -66,6 +72,8 @@ struct search {
     size_t asked, passed; /* of the filter */
     int64_t *found;       /* owned; answers of a graph */
     float *found_distances;
+    struct slice *read; /* owned; ids of rows that were read from disk; in the arena */
+    size_t read_count;
 };
 
 static float distance_to(const struct search *s, const float *row)
@@ -135,13 +143,18 @@ static void offer(struct search *s, struct vector_near near)
 {
     if (!vector_heap_wants(&s->heap, near))
         return;
-    if (s->q->filter) {
+    if (s->q->request->filter) {
         s->asked++;
-        if (!s->q->filter(s->q->ctx, vector_id_key(near.id)))
+        if (!s->q->request->filter(s->q->request->ctx, vector_id_key(near.id)))
             return;
         s->passed++;
     }
     vector_heap_add(&s->heap, near);
+}
+
+static struct slice candidate_id(const struct search *s, struct candidate c)
+{
+    return c.rows ? vector_entry_id(vector_rows_entry(c.rows, c.row)) : s->read[c.row];
 }
 
 /* Candidates in the order of distance, as far as the horizon. */
@@ -153,8 +166,7 @@ static void offer_pile(struct search *s)
         bool is_full = s->heap.count == s->heap.k;
         if (c.distance > s->horizon || (is_full && c.distance > s->heap.at[0].distance))
             break;
-        const struct vector_entry *e = vector_rows_entry(c.rows, c.row);
-        offer(s, (struct vector_near){ c.distance, vector_entry_id(e) });
+        offer(s, (struct vector_near){ c.distance, candidate_id(s, c) });
     }
     s->pile.count = 0;
 }
@@ -168,7 +180,7 @@ static void compare(struct search *s, const struct vector_rows *rows, size_t fro
         if (!is_visible(s, e))
             continue;
         float distance = distance_to(s, vector_rows_vector(rows, i));
-        if (s->q->filter)
+        if (s->q->request->filter)
             pile_add(&s->pile, (struct candidate){ distance, (uint32_t)i, rows });
         else
             offer(s, (struct vector_near){ distance, vector_entry_id(e) });
@@ -218,8 +230,8 @@ static enum errc ask_graph(struct search *s, const struct vector_rows *rows, siz
     size_t want = fetch_from(rows, fetch), count, living = 0;
     float last = -INFINITY;
     /* The farther answers of a graph are the less sure ones, and a filter needs them. */
-    size_t effort = s->q->filter ? 2 * s->q->effort : s->q->effort;
-    size_t least = s->q->filter ? want + want / 2 : want;
+    size_t effort = s->q->request->filter ? 2 * s->q->effort : s->q->effort;
+    size_t least = s->q->request->filter ? want + want / 2 : want;
     effort = effort > least ? effort : least;
     s->found = mem_realloc(s->found, want * sizeof *s->found);
     s->found_distances = mem_realloc(s->found_distances, want * sizeof *s->found_distances);
@@ -277,12 +289,12 @@ static size_t segment_rows(const struct vector_version *version)
 static size_t estimate(const struct search *s)
 {
     double part = ((double)s->passed + 0.5) / ((double)s->asked + 1);
-    return (size_t)((double)s->q->k / part * 1.5) + 16;
+    return (size_t)((double)s->q->request->k / part * 1.5) + 16;
 }
 
 static enum errc search_graphs(struct search *s, bool *is_done, struct error *err)
 {
-    size_t k = s->q->k, fetch = s->q->filter ? 2 * k + 16 : k;
+    size_t k = s->q->request->k, fetch = s->q->request->filter ? 2 * k + 16 : k;
     size_t rows = segment_rows(s->version);
     *is_done = false;
     for (int round = 0; round < 2; round++) {
@@ -326,25 +338,119 @@ static void offer_own(struct search *s)
     mem_free(aligned);
 }
 
-/* ---- the version ---- */
-
 static void count_register(void)
 {
     metric_register(&by_graph);
+    metric_register(&by_selection);
     metric_register(&by_compare);
     metric_register(&by_scan);
 }
 
-static enum errc search_version(struct search *s, struct error *err)
+/* ---- rows that another index selected ---- */
+
+struct selection {
+    struct slice *keys; /* owned; in the arena */
+    size_t count, max;
+};
+
+/* *is_small false: there are too many, or nobody knows them. */
+static enum errc select_keys(const struct search *s, struct selection *out, bool *is_small,
+                             struct error *err)
 {
-    bool is_done;
-    key_add_u64(&s->own_key, s->q->index->object_id);
-    s->has_own = write_set_has_family(s->q->txn->writes, KV_INDEX);
-    enum errc rc = search_graphs(s, &is_done, err);
-    if (rc == OK && !is_done)
-        compare_all(s);
-    if (rc == OK && s->has_own)
-        offer_own(s);
+    const struct vector_request *r = s->q->request;
+    size_t cap = 0;
+    *is_small = false;
+    while (out->count <= out->max) {
+        struct slice key;
+        bool has;
+        enum errc rc = r->next(r->ctx, &key, &has, err);
+        if (rc != OK)
+            return rc;
+        if (!has) {
+            *is_small = true;
+            return OK;
+        }
+        if (out->count == cap) {
+            cap = cap ? cap * 2 : 64;
+            out->keys = mem_realloc(out->keys, cap * sizeof *out->keys);
+        }
+        out->keys[out->count++] = arena_copy(s->q->arena, key);
+    }
+    return OK;
+}
+
+/* The row where it lies in a segment; false: not in one, or not for this view. */
+static bool look_up(struct search *s, struct slice id)
+{
+    size_t segments = s->version ? s->version->segment_count : 0;
+    for (size_t i = 0; i < segments; i++) {
+        const struct vector_rows *rows = s->version->segments[i];
+        size_t row = vector_rows_find(rows, id);
+        if (row == SIZE_MAX || !is_visible(s, vector_rows_entry(rows, row)))
+            continue;
+        float distance = distance_to(s, vector_rows_vector(rows, row));
+        pile_add(&s->pile, (struct candidate){ distance, (uint32_t)row, rows });
+        return true;
+    }
+    return false;
+}
+
+/* The row from disk or from own writes; one that has none is passed over. */
+static enum errc read_row(struct search *s, struct slice id, float *room, struct error *err)
+{
+    struct slice row = { NULL, 0 };
+    struct arena *scratch = txn_scratch(s->q->txn);
+    s->own_key.len = sizeof(uint64_t);
+    buf_add_slice(&s->own_key, id);
+    enum errc rc = txn_get(s->q->txn, KV_INDEX, buf_slice(&s->own_key), scratch, &row, err);
+    if (rc == OK && row.len == s->dimension * sizeof *room) {
+        memcpy(room, row.ptr, row.len);
+        s->read[s->read_count] = arena_copy(s->q->arena, id);
+        pile_add(&s->pile,
+                 (struct candidate){ distance_to(s, room), (uint32_t)s->read_count++, NULL });
+    }
+    txn_scratch_reset(s->q->txn);
+    return rc == ERR_NOT_FOUND ? OK : rc;
+}
+
+static enum errc compare_selected(struct search *s, const struct selection *chosen,
+                                  struct error *err)
+{
+    enum errc rc = OK;
+    struct buf id;
+    float *room = mem_alloc(s->dimension * sizeof *room);
+    buf_init(&id, 0);
+    s->horizon = INFINITY;
+    s->read = mem_alloc((chosen->count + 1) * sizeof *s->read);
+    for (size_t i = 0; i < chosen->count; i++) {
+        buf_clear(&id);
+        key_add_u16(&id, doc_slot(s->q->collection, chosen->keys[i], slice_str("")));
+        buf_add_slice(&id, chosen->keys[i]);
+        if (!look_up(s, buf_slice(&id)))
+            TRY(read_row(s, buf_slice(&id), room, err));
+    }
+    offer_pile(s);
+    metric_add(&by_selection, 1);
+out:
+    mem_free(room);
+    buf_release(&id);
+    return rc;
+}
+
+static enum errc search_selected(struct search *s, bool *is_done, struct error *err)
+{
+    const struct vector_version *version = s->version;
+    size_t rows = version ? segment_rows(version) : 0;
+    struct selection chosen = { .max = version ? rows / SELECTED_PART + s->q->request->k
+                                               : SELECTED_COLD };
+    *is_done = false;
+    /* The slot of an edge depends on its _from, which the other index does not tell. */
+    if (!s->q->request->next || s->q->collection->type == COLLECTION_EDGE)
+        return OK;
+    enum errc rc = select_keys(s, &chosen, is_done, err);
+    if (rc == OK && *is_done)
+        rc = compare_selected(s, &chosen, err);
+    mem_free(chosen.keys);
     return rc;
 }
 
@@ -386,6 +492,31 @@ out:
 
 /* ---- the whole ---- */
 
+static enum errc search_version(struct search *s, struct error *err)
+{
+    bool is_done;
+    enum errc rc = search_graphs(s, &is_done, err);
+    if (rc == OK && !is_done)
+        compare_all(s);
+    if (rc == OK && s->has_own)
+        offer_own(s);
+    return rc;
+}
+
+static enum errc search(struct search *s, struct error *err)
+{
+    bool is_done;
+    key_add_u64(&s->own_key, s->q->index->object_id);
+    s->has_own = write_set_has_family(s->q->txn->writes, KV_INDEX);
+    enum errc rc = search_selected(s, &is_done, err);
+    if (rc != OK || is_done)
+        return rc;
+    if (s->version)
+        return search_version(s, err);
+    s->heap.copies = s->q->arena;
+    return scan(s, err);
+}
+
 /* Nearest first; distances to scores, ids to keys that outlive the version. */
 static void answer(struct search *s, struct vector_hit *hits, size_t *count)
 {
@@ -426,20 +557,15 @@ enum errc vector_answer(const struct vector_question *q, struct vector_hit *hits
                         .seq = txn_view_seq(q->txn),
                         .dimension = q->index->dimension,
                         .is_l2 = q->index->metric == VECTOR_L2,
-                        .heap = { .k = q->k } };
+                        .heap = { .k = q->request->k } };
     count_register();
-    s.heap.at = mem_alloc(q->k * sizeof *s.heap.at);
+    s.heap.at = mem_alloc(q->request->k * sizeof *s.heap.at);
     buf_init(&s.own_key, 0);
     struct vector_version *version = vectors_acquire(store->vectors, q->index->object_id, s.seq);
     s.version = version;
-    if (version) {
-        rc = read_range(q, err);
-        if (rc == OK)
-            rc = search_version(&s, err);
-    } else {
-        s.heap.copies = q->arena;
-        rc = scan(&s, err);
-    }
+    rc = read_range(q, err);
+    if (rc == OK)
+        rc = search(&s, err);
     if (rc == OK)
         answer(&s, hits, count);
     vector_version_unref(version);
@@ -447,6 +573,7 @@ enum errc vector_answer(const struct vector_question *q, struct vector_hit *hits
     mem_free(s.pile.at);
     mem_free(s.found);
     mem_free(s.found_distances);
+    mem_free(s.read);
     buf_release(&s.own_key);
     return rc;
 }

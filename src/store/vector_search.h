@@ -11,13 +11,12 @@
 
 struct vector_question {
     struct txn *txn;
+    const struct collection *collection;
     const struct index_def *index;
-    const float *vector; /* as the rows are: of length 1 for cosine */
-    size_t k;            /* not 0 */
-    size_t effort;       /* candidates that a graph keeps */
-    vector_filter filter;
-    void *ctx;
-    struct arena *arena; /* of the answer */
+    const struct vector_request *request; /* k is not 0 */
+    const float *vector;                  /* as the rows are: of length 1 for cosine */
+    size_t effort;                        /* candidates that a graph keeps */
+    struct arena *arena;                  /* of the answer */
 };
 
 MUST_CHECK enum errc vector_answer(const struct vector_question *q, struct vector_hit *hits,

@@ -78,9 +78,8 @@ static size_t count_vectors(struct fixture *f, struct txn *t, const struct colle
     struct vector_hit hits[MANY];
     float zero[8] = { 0 };
     size_t n = 0;
-    OK_OR_FAIL(
-        vector_search(t, c, x, zero, x->dimension, MANY, NULL, NULL, f->arena, hits, &n, &f->err),
-        &f->err);
+    struct vector_request all = { .vector = zero, .dimension = x->dimension, .k = MANY };
+    OK_OR_FAIL(vector_search(t, c, x, &all, f->arena, hits, &n, &f->err), &f->err);
     return n;
 }
 

@@ -166,8 +166,8 @@ static enum errc read_near(struct rig *r, struct txn *t, struct error *err)
     const struct collection *c = in(&r->f, t, "v");
     struct vector_hit hits[2];
     size_t n = 0;
-    enum errc rc =
-        vector_search(t, c, &c->indexes[1], query, 2, 2, NULL, NULL, r->f.arena, hits, &n, err);
+    struct vector_request nearest = { .vector = query, .dimension = 2, .k = 2 };
+    enum errc rc = vector_search(t, c, &c->indexes[1], &nearest, r->f.arena, hits, &n, err);
     for (size_t i = 0; rc == OK && i < n; i++)
         buf_printf(&r->answer, " %.*s", SLICE_ARG(hits[i].key));
     return rc;

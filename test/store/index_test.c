@@ -641,15 +641,19 @@ static void kernels_agree_with_a_plain_loop(void **out)
 }
 
 static const char *search(struct fixture *f, struct txn *t, uint64_t index, const float *query,
-                          uint32_t dimension, size_t k, vector_filter filter, float *first)
+                          uint32_t dimension, size_t k, bool (*filter)(void *, struct slice),
+                          float *first)
 {
     struct vector_hit hits[20];
     size_t count;
     struct buf out;
     const struct collection *c = in(f, t, "c");
-    OK_OR_FAIL(vector_search(t, c, collection_index(c, index), query, dimension, k, filter, NULL,
-                             f->arena, hits, &count, &f->err),
-               &f->err);
+    struct vector_request request = {
+        .vector = query, .dimension = dimension, .k = k, .filter = filter
+    };
+    OK_OR_FAIL(
+        vector_search(t, c, collection_index(c, index), &request, f->arena, hits, &count, &f->err),
+        &f->err);
     buf_init(&out, 0);
     for (size_t i = 0; i < count; i++)
         buf_printf(&out, "%s%.*s", i ? " " : "", SLICE_ARG(hits[i].key));
@@ -730,12 +734,13 @@ static void vectors_of_the_wrong_kind_are_refused(void **out)
     size_t count;
     struct txn *t = begin(f, ISOLATION_SNAPSHOT);
     const struct collection *col = in(f, t, "c");
-    assert_int_equal(vector_search(t, col, collection_index(col, x), &hit.score, 1, 1, NULL, NULL,
-                                   f->arena, &hit, &count, &f->err),
-                     ERR_INVALID);
-    assert_int_equal(vector_search(t, col, collection_index(col, 0), &hit.score, 1, 1, NULL, NULL,
-                                   f->arena, &hit, &count, &f->err),
-                     ERR_INVALID);
+    struct vector_request request = { .vector = &hit.score, .dimension = 1, .k = 1 };
+    assert_int_equal(
+        vector_search(t, col, collection_index(col, x), &request, f->arena, &hit, &count, &f->err),
+        ERR_INVALID);
+    assert_int_equal(
+        vector_search(t, col, collection_index(col, 0), &request, f->arena, &hit, &count, &f->err),
+        ERR_INVALID);
     assert_int_equal(error_num(&f->err), 1554);
     txn_end(t);
 }

@@ -23,7 +23,7 @@ enum { WRITERS = 2, NUMBERS = 600 }; /* few: segments are small and compared exa
 static struct ledger {
     _Atomic uint64_t tried[NUMBERS], acknowledged[NUMBERS];
     _Atomic uint64_t commits;
-} *ledger;
+} * ledger;
 
 static struct fixture fixture;
 
@@ -236,9 +236,8 @@ int main(void)
     snprintf(fixture.path, sizeof fixture.path, "/tmp/themis-crash-XXXXXX");
     if (!mkdtemp(fixture.path))
         return 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_killed_index_answers_as_the_documents_do)
-    };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(
+        a_killed_index_answers_as_the_documents_do) };
     int bad = cmocka_run_group_tests_name("vector_crash", tests, NULL, NULL);
     fixture_remove(&fixture);
     arena_free(fixture.arena);

@@ -238,6 +238,26 @@ static void k_rows_come_under_any_filter(void **out)
     txn_end(t);
 }
 
+/* What another index selects is compared alone when it is little: the filter is asked no more. */
+static void few_selected_rows_are_compared_alone(void **out)
+{
+    struct fixture *f = *out;
+    float query[DIMENSION] = { 0.5f };
+    fill_one_segment(f);
+    struct txn *t = begin(f, ISOLATION_SNAPSHOT);
+    selects = false; /* the next question selects */
+    filter_calls = 0;
+    assert_int_equal(ask(f, t, query, 10, is_one_in_100).count, 10);
+    assert_true(filter_calls >= 10 && filter_calls <= MANY / 100);
+    filter_calls = 0;
+    assert_int_equal(ask(f, t, query, 10, is_one_in_100).count, 10);
+    assert_true(filter_calls > MANY / 100);
+    OK_OR_FAIL(put_random(f, t, 7), &f->err); /* own writes count, in both ways */
+    must_be_exact(f, t, is_one_in_100);
+    must_be_exact(f, t, is_one_in_100);
+    txn_end(t);
+}
+
 /* A graph keeps its dead rows; whoever asks for the middle of them still gets k. */
 static void dead_rows_do_not_take_the_place_of_living_ones(void **out)
 {
@@ -287,8 +307,8 @@ static void the_other_metrics_use_graphs_too(void **out)
         for (int round = 0; round < 20; round++) {
             float query[DIMENSION];
             random_vector(query);
-            OK_OR_FAIL(vector_search(t, col, index, query, DIMENSION, 10, NULL, NULL, f->arena,
-                                     by_graph, &count, &f->err),
+            struct vector_request request = { .vector = query, .dimension = DIMENSION, .k = 10 };
+            OK_OR_FAIL(vector_search(t, col, index, &request, f->arena, by_graph, &count, &f->err),
                        &f->err);
             assert_int_equal(count, 10);
             assert_true(by_graph[0].score >= by_graph[9].score);
@@ -302,9 +322,9 @@ static void the_other_metrics_use_graphs_too(void **out)
             assert_int_equal(take(f, "c", "far"), OK);
             vector_merge(f->store, index);
             vector_settle(f->store);
-            OK_OR_FAIL(vector_search(before, col, index, query, DIMENSION, 10, NULL, NULL, f->arena,
-                                     by_scan, &count, &f->err),
-                       &f->err);
+            OK_OR_FAIL(
+                vector_search(before, col, index, &request, f->arena, by_scan, &count, &f->err),
+                &f->err);
             txn_end(before);
             for (size_t i = 0; i < 10; i++)
                 for (size_t j = 0; j < 10; j++)
@@ -434,6 +454,7 @@ int main(void)
         TEST(answers_are_exact_in_every_view_while_segments_come_and_go),
         TEST(a_reopened_index_is_exact_again),
         TEST(k_rows_come_under_any_filter),
+        TEST(few_selected_rows_are_compared_alone),
         TEST(dead_rows_do_not_take_the_place_of_living_ones),
         TEST(the_other_metrics_use_graphs_too),
         TEST(files_go_with_their_index),
