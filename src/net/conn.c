@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The socket and the turns: read and feed, and at the end of the turn take
- * replies and flush once.
+ * The socket and the turns: read and feed the protocol, and at the end of the
+ * turn take replies and flush once.
  *
  *   OPEN -> FLUSHING -> LINGERING -> CLOSED      (or straight to CLOSED)
  *
@@ -56,10 +56,15 @@ void conn_set_state(struct conn *c, enum conn_state state)
 
 /* ---- turns ---- */
 
+bool conn_takes_bytes(const struct conn *c)
+{
+    return c->state == CONN_OPEN && !c->is_failed && c->protocol->takes_bytes(c);
+}
+
 static void conn_free(struct conn *c)
 {
     tls_free(c->tls);
-    c->protocol->ops->free(c->protocol);
+    c->protocol->free(c);
     buf_release(&c->in);
     buf_release(&c->out);
     buf_release(&c->big);
@@ -68,15 +73,6 @@ static void conn_free(struct conn *c)
 }
 
 static void watch(struct conn *c);
-
-/* The client has ended its side: what still runs is cancelled. */
-static void end_of_file(struct conn *c)
-{
-    if (!c->is_eof || c->state != CONN_OPEN || (c->first && exchange_is_over(c->first)))
-        return;
-    conn_cancel_all(c);
-    conn_set_state(c, CONN_FLUSHING);
-}
 
 static void on_turn_end(struct loop_task *task)
 {
@@ -87,8 +83,7 @@ static void on_turn_end(struct loop_task *task)
     if (c->state != CONN_CLOSED && !conn_unsent(c))
         c->write_ms = conn_now_ms(c);
     while (is_full && budget && c->state != CONN_CLOSED) {
-        is_full = conn_pump(c);
-        end_of_file(c);
+        is_full = c->protocol->pump(c);
         if (c->state != CONN_OPEN)
             conn_cancel_all(c);
         if (c->state != CONN_CLOSED)
@@ -101,11 +96,17 @@ static void on_turn_end(struct loop_task *task)
             conn_free(c);
         return;
     }
-    if (c->state == CONN_OPEN && !c->first && c->is_ended && conn_is_between_requests(c) &&
-        !conn_unsent(c))
+    if (c->state == CONN_OPEN && !conn_unsent(c) && c->protocol->is_over(c))
         conn_close(c);
     else
         watch(c);
+}
+
+void conn_ready(struct conn *c, struct exchange *x)
+{
+    if (c->state == CONN_OPEN)
+        c->protocol->ready(c, x);
+    conn_touch(c);
 }
 
 void conn_touch(struct conn *c)
@@ -141,7 +142,7 @@ static void read_some(struct conn *c)
         c->read_ms = conn_now_ms(c);
         metric_add(&bytes_in, n);
         if (c->state == CONN_OPEN)
-            conn_feed(c, slice_of(bytes, (size_t)n));
+            c->protocol->feed(c, slice_of(bytes, (size_t)n));
         if ((size_t)n < size && !c->filter->has_more(c)) /* what comes later wakes us again */
             return;
     }
@@ -185,9 +186,8 @@ void conn_resume(struct conn *c, struct exchange *x)
 {
     if (!x->is_paused)
         return;
-    x->is_paused = c->is_stream_paused = false;
-    c->read_ms = conn_now_ms(c);
-    conn_feed_rest(c);
+    x->is_paused = false;
+    c->protocol->resume(c, x);
     conn_touch(c);
 }
 
@@ -231,7 +231,6 @@ static uv_poll_t *watcher_new(struct http_server *s, int fd)
 struct conn *conn_new(struct http_server *s, int fd, const struct tls_config *tls)
 {
     struct conn *c = mem_zalloc(sizeof *c);
-    struct protocol_events events;
     int one = 1;
 
     c->poll = watcher_new(s, fd);
@@ -246,8 +245,7 @@ struct conn *conn_new(struct http_server *s, int fd, const struct tls_config *tl
     c->filter = tls ? &conn_filter_tls : &conn_filter_plain;
     c->tls = tls ? tls_accept(tls, fd) : NULL;
     c->last = &c->first;
-    events = conn_events(c);
-    c->protocol = http1_new(&events);
+    c->protocol = &conn_opening;
     read_peer(c);
     c->poll->data = c;
     c->request_ms = c->read_ms = c->write_ms = c->idle_ms = c->state_ms = conn_now_ms(c);
@@ -290,20 +288,8 @@ void conn_close(struct conn *c)
 void conn_drain(struct conn *c)
 {
     c->is_ended = true;
-    for (struct exchange *x = c->first; x; x = x->next)
-        if (!x->next)
-            x->keep_alive = false; /* those before it are answered first */
+    c->protocol->end(c);
     conn_touch(c);
-}
-
-static void sweep_reading(struct conn *c, uint64_t now)
-{
-    if (!c->protocol->ops->in_body(c->protocol)) {
-        if (now - c->request_ms > conn_limits(c)->header_ms)
-            conn_fail_request(c, 408, "the headers did not arrive in time");
-    } else if (now - c->read_ms > conn_limits(c)->body_ms) {
-        conn_fail_request(c, 408, "the body did not arrive in time");
-    }
 }
 
 /* The client does not read. What leaves the kernel's queue counts, too. */
@@ -319,12 +305,6 @@ static bool is_stalled(struct conn *c, uint64_t now)
     return now - c->write_ms > conn_limits(c)->body_ms;
 }
 
-/* A handshake is not idle. */
-static uint64_t idle_limit(const struct conn *c)
-{
-    return c->tls && !tls_is_up(c->tls) ? conn_limits(c)->header_ms : conn_limits(c)->idle_ms;
-}
-
 void conn_sweep(struct conn *c, uint64_t now)
 {
     switch (c->state) {
@@ -334,15 +314,10 @@ void conn_sweep(struct conn *c, uint64_t now)
         return;
     case CONN_OPEN:
     case CONN_FLUSHING:
-        if (conn_unsent(c)) {
-            if (is_stalled(c, now))
-                conn_close(c);
-        } else if (!conn_is_between_requests(c)) {
-            if (conn_takes_bytes(c))
-                sweep_reading(c, now);
-        } else if (!c->first && now - c->idle_ms > idle_limit(c)) {
+        if (conn_unsent(c) && is_stalled(c, now))
             conn_close(c);
-        }
+        else
+            c->protocol->sweep(c, now);
         return;
     case CONN_CLOSED:
         return;

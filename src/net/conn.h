@@ -14,8 +14,10 @@ struct tls_config;
 
 /* Keeps fd. Without a configuration of TLS the connection is plain. NULL: it cannot be watched. */
 struct conn *conn_new(struct http_server *s, int fd, const struct tls_config *tls);
-/* Something about its exchanges changed: look again at the end of the turn. */
+/* Something about the connection changed: look again at the end of the turn. */
 void conn_touch(struct conn *c);
+/* One of its exchanges has something new to say. */
+void conn_ready(struct conn *c, struct exchange *x);
 /* A paused stream goes on. */
 void conn_resume(struct conn *c, struct exchange *x);
 /* Called a few times a second: time-outs. */

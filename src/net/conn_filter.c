@@ -74,6 +74,7 @@ static ssize_t tls_filter_read(struct conn *c, void *bytes, size_t len)
 {
     if (!c->is_greeted && is_plain_text(c)) {
         c->filter = &conn_filter_plain;
+        conn_speak_http1(c);
         conn_fail_request(c, 400, "this port speaks TLS: the URL must begin with https://");
         return IO_AGAIN;
     }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * conn_private -- the inside of a connection, for the files that are one:
- * conn.c (socket, turns, life), conn_filter.c (plain or TLS), conn_request.c
- * (bytes to exchanges) and conn_reply.c (exchanges to bytes).
+ * conn.c (socket, turns, life), conn_filter.c (plain or TLS), conn_send.c
+ * (bytes out), conn_request.c (a request and its handler), and what the bytes
+ * mean: conn_opening.c until that is known, then conn_http1.c or conn_http2.c.
  */
 #ifndef NET_CONN_PRIVATE_H
 #define NET_CONN_PRIVATE_H
@@ -30,6 +31,28 @@ struct conn_filter {
 };
 extern const struct conn_filter conn_filter_plain, conn_filter_tls;
 
+/* What the bytes mean. */
+struct conn_protocol {
+    /* May it be fed? Only while the connection is open. */
+    bool (*takes_bytes)(const struct conn *c);
+    /* Takes all, keeping what a pause leaves over. */
+    void (*feed)(struct conn *c, struct slice bytes);
+    /* The reply has something new: its head, bytes, its end. */
+    void (*ready)(struct conn *c, struct exchange *x);
+    /* A paused body goes on. */
+    void (*resume)(struct conn *c, struct exchange *x);
+    /* Moves what replies have ready to out. True: it stopped because enough waits to be sent. */
+    bool (*pump)(struct conn *c);
+    /* Looks for what takes too long. */
+    void (*sweep)(struct conn *c, uint64_t now_ms);
+    /* No further request is taken: is_ended has been set. */
+    void (*end)(struct conn *c);
+    /* Nothing is going on, and nothing will. */
+    bool (*is_over)(const struct conn *c);
+    void (*free)(struct conn *c);
+};
+extern const struct conn_protocol conn_opening, conn_http1;
+
 enum conn_state { CONN_OPEN, CONN_FLUSHING, CONN_LINGERING, CONN_CLOSED };
 
 struct conn {
@@ -37,28 +60,32 @@ struct conn {
     int fd, events;
     const struct conn_filter *filter;
     struct tls *tls; /* NULL when plain */
+    const struct conn_protocol *protocol;
+    struct http1 *http1; /* when it speaks that */
     struct http_server *server;
     struct conn_link link;
     char peer[64];
     bool is_loopback;
 
     enum conn_state state;
-    struct protocol *protocol;
-    struct exchange *first, **last; /* one reference each */
-    size_t pipelined;
-    bool is_ended;         /* no further request is taken */
-    bool is_failed;        /* no further byte is taken */
-    bool is_eof;           /* the client has ended its side */
-    bool is_stream_paused; /* by the handler of the current request */
-    bool is_greeted;       /* its first byte has been looked at */
+    struct exchange *first, **last; /* in the order of their requests; one reference each */
+    size_t exchanges;
+    bool is_greeted; /* its first byte has been looked at */
+    bool is_ended;   /* no further request is taken */
+    bool is_failed;  /* no further byte is taken */
+    bool is_eof;     /* the client has ended its side */
 
-    struct buf in; /* bytes that a paused protocol has not taken, from in_used on */
+    /* HTTP/1 */
+    bool is_stream_paused; /* by the handler of the current request */
+    struct buf in;         /* bytes that a paused protocol has not taken, from in_used on */
     size_t in_used;
+    size_t
+        owed; /* of unsent bytes, those of the first exchange that its writer was not told about */
+
     struct buf out, big; /* out goes first */
     size_t out_sent, big_sent;
     struct buf ended; /* begun_us of requests whose last byte is in out or big */
-    int queued;       /* bytes in the kernel's queue when last asked */
-    size_t owed;      /* of them, bytes of the first exchange that its writer was not told about */
+    int queued; /* bytes in the kernel's queue when last asked */
 
     uint64_t request_ms, read_ms, write_ms, idle_ms, state_ms; /* of the last progress */
     bool is_touched, is_handle_closed;
@@ -69,28 +96,37 @@ const struct http_limits *conn_limits(const struct conn *c);
 uint64_t conn_now_ms(const struct conn *c);
 /* Only forward. */
 void conn_set_state(struct conn *c, enum conn_state state);
-
-/* ---- requests ---- */
-
-struct protocol_events conn_events(struct conn *c);
-bool conn_is_between_requests(const struct conn *c);
-/* May the protocol be fed? */
 bool conn_takes_bytes(const struct conn *c);
-/* Feeds bytes and keeps what a pause leaves over. */
-void conn_feed(struct conn *c, struct slice bytes);
-/* The protocol goes on with the bytes that came while it was paused, if any. */
-void conn_feed_rest(struct conn *c);
-/* Answers a request that cannot be read, behind those before it. */
-void conn_fail_request(struct conn *c, int status, const char *text);
-/* The first exchange leaves the connection. */
-void conn_pop_first(struct conn *c);
+
+/* ---- a request and its handler ---- */
+
+/* A new exchange at the end of the list. */
+struct exchange *conn_begin(struct conn *c);
+/* Asks the handler what to do with the body. */
+void conn_headers(struct conn *c, struct exchange *x);
+/* Bytes of the body. The handler may pause (is_paused); nobody may want them. */
+enum conn_piece { PIECE_TAKEN, PIECE_PAUSED, PIECE_TOO_MUCH };
+enum conn_piece conn_piece(struct conn *c, struct exchange *x, struct slice bytes);
+/* The request is whole. */
+void conn_complete(struct conn *c, struct exchange *x);
+/* The exchange leaves the connection. */
+void conn_drop(struct conn *c, struct exchange *x);
 void conn_cancel_all(struct conn *c);
 
-/* ---- replies ---- */
+/* ---- HTTP/1 ---- */
+
+/* From now on the connection speaks it. */
+void conn_speak_http1(struct conn *c);
+/* Answers a request that cannot be read, behind those before it. */
+void conn_fail_request(struct conn *c, int status, const char *text);
+
+/* ---- bytes out ---- */
+
+enum { CONN_OUT_HIGH = 256 * KIB }; /* no more replies are taken above */
 
 size_t conn_unsent(const struct conn *c);
-/* Takes what exchanges have ready. True: it stopped because enough waits to be sent. */
-bool conn_pump(struct conn *c);
+/* The end of the reply is in out or big. */
+void conn_note_end(struct conn *c, const struct exchange *x);
 /* Writes at most *budget bytes and lowers it. */
 void conn_flush(struct conn *c, size_t *budget);
 

@@ -13,6 +13,16 @@ enum { WAIT_HIGH = 4 * MIB, WAIT_LOW = 1 * MIB, UNSENT_MAX = 256 * MIB };
 
 static struct metric cancelled_total =
     METRIC_COUNTER("themis_http_cancelled_total", "Requests whose client left before the reply.");
+#define REPLIES(class)                                                                             \
+    {                                                                                              \
+        .name = "themis_http_responses_total", .help = "Replies by class.", .labels = class        \
+    }
+static struct metric replies[] = {
+    REPLIES("class=\"2xx\""),
+    REPLIES("class=\"3xx\""),
+    REPLIES("class=\"4xx\""),
+    REPLIES("class=\"5xx\""),
+};
 
 struct exchange *exchange_new(struct loop *loop, struct conn *conn)
 {
@@ -100,14 +110,15 @@ enum http_method exchange_method(const struct exchange *x)
 
 struct slice exchange_path(const struct exchange *x)
 {
-    return slice_of(x->req.head.ptr, x->req.path_len);
+    return slice_of(x->req.head.ptr + x->req.target, x->req.path_len);
 }
 
 struct slice exchange_query(const struct exchange *x)
 {
     if (x->req.path_len >= x->req.target_len)
         return slice_of("", 0);
-    return slice_of(x->req.head.ptr + x->req.path_len + 1, x->req.target_len - x->req.path_len - 1);
+    return slice_of(x->req.head.ptr + x->req.target + x->req.path_len + 1,
+                    x->req.target_len - x->req.path_len - 1);
 }
 
 struct slice exchange_header(const struct exchange *x, const char *name)
@@ -185,7 +196,7 @@ static void on_task(struct loop_task *task)
     if (x->conn && resumes)
         conn_resume(x->conn, x);
     if (x->conn)
-        conn_touch(x->conn);
+        conn_ready(x->conn, x);
     exchange_unref(x);
 }
 
@@ -196,7 +207,7 @@ static void post(struct exchange *x)
         return;
     if (loop_is_running_here(x->loop) && !x->is_resuming) {
         if (x->conn)
-            conn_touch(x->conn);
+            conn_ready(x->conn, x);
         return;
     }
     x->is_posted = true;
@@ -226,12 +237,23 @@ static void add_header(struct exchange *x, const struct http_header *h)
     buf_add_str(&x->rep.extra, "\r\n");
 }
 
+static void count_reply(int status)
+{
+    size_t i = (size_t)status / 100;
+
+    for (size_t j = 0; j < ARRAY_LEN(replies); j++) /* rows of zero are shown, too */
+        metric_register(&replies[j]);
+    if (i >= 2 && i <= 5)
+        metric_add(&replies[i - 2], 1);
+}
+
 /* Lock held. */
 static void start(struct exchange *x, int status, const char *content_type,
                   const struct http_header *headers, size_t count)
 {
     if (x->rep.is_started)
         BUG("a second reply to %.*s", SLICE_ARG(exchange_path(x)));
+    count_reply(status);
     x->rep.is_started = true;
     x->rep.status = status;
     x->rep.content_type = content_type ? mem_strdup(content_type) : NULL;
@@ -400,44 +422,4 @@ bool exchange_refuse(struct exchange *x, int status, const char *text)
     }
     pthread_mutex_unlock(&x->lock);
     return is_first;
-}
-
-const char *http_reason(int status)
-{
-    static const struct {
-        int status;
-        const char *reason;
-    } rows[] = {
-        { 100, "Continue" },
-        { 200, "OK" },
-        { 201, "Created" },
-        { 202, "Accepted" },
-        { 204, "No Content" },
-        { 304, "Not Modified" },
-        { 400, "Bad Request" },
-        { 401, "Unauthorized" },
-        { 403, "Forbidden" },
-        { 404, "Not Found" },
-        { 405, "Method Not Allowed" },
-        { 408, "Request Timeout" },
-        { 409, "Conflict" },
-        { 410, "Gone" },
-        { 411, "Length Required" },
-        { 412, "Precondition Failed" },
-        { 413, "Payload Too Large" },
-        { 415, "Unsupported Media Type" },
-        { 417, "Expectation Failed" },
-        { 429, "Too Many Requests" },
-        { 431, "Request Header Fields Too Large" },
-        { 500, "Internal Server Error" },
-        { 501, "Not Implemented" },
-        { 503, "Service Unavailable" },
-        { 504, "Gateway Timeout" },
-        { 505, "HTTP Version Not Supported" },
-    };
-
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-        if (rows[i].status == status)
-            return rows[i].reason;
-    return "Status";
 }

@@ -25,8 +25,8 @@ struct header {
 /* Written while the request arrives. */
 struct exchange_request {
     enum http_method method;
-    struct buf head; /* target, then names and values */
-    size_t path_len, target_len;
+    struct buf head;                     /* target, names and values */
+    size_t target, path_len, target_len; /* the path is the beginning of the target */
     size_t header_count;
     struct header headers[HEADERS_MAX];
     uint64_t content_length;
@@ -51,10 +51,10 @@ struct exchange_reply {
 
 struct exchange {
     _Atomic int refs;
-    struct loop *loop;     /* NULL in tests of the protocol alone */
-    struct conn *conn;     /* NULL when the client is gone; loop only */
-    struct exchange *next; /* in the connection's order */
-    uint64_t begun_us;     /* its first byte was read; monotonic */
+    struct loop *loop;             /* NULL in tests of the protocol alone */
+    struct conn *conn;             /* NULL when the client is gone; loop only */
+    struct exchange *next, **prev; /* in the connection's order */
+    uint64_t begun_us;             /* its first byte was read; monotonic */
 
     struct exchange_request req;
 
@@ -96,7 +96,5 @@ void exchange_sent(struct exchange *x, size_t bytes);
 
 /* Nothing more comes from the handler: finished or aborted. */
 bool exchange_is_over(struct exchange *x);
-
-const char *http_reason(int status);
 
 #endif

@@ -4,16 +4,14 @@
  * is handed on where it lies. A header that comes twice is joined by ", " once
  * all are read.
  */
-#include "net/protocol.h"
+#include "net/http1.h"
+#include "net/head.h"
 #include <llhttp.h>
 #include <stdio.h>
-#include <strings.h>
-#include <time.h>
 
 enum { BIG_PIECE = 64 * KIB };
 
 struct http1 {
-    struct protocol protocol;
     llhttp_t parser;
     llhttp_settings_t settings;
     struct protocol_events events;
@@ -31,7 +29,7 @@ static int refuse(struct http1 *h, int status, const char *text)
 }
 
 /* Trailers count but are not kept: the head belongs to the handler by then. */
-static int head_add(struct http1 *h, const char *at, size_t len)
+static int add_head(struct http1 *h, const char *at, size_t len)
 {
     h->head_seen += len;
     if (h->head_seen > h->events.header_bytes)
@@ -56,7 +54,7 @@ static int on_begin(llhttp_t *p)
 static int on_url(llhttp_t *p, const char *at, size_t len)
 {
     struct http1 *h = p->data;
-    int rc = head_add(h, at, len);
+    int rc = add_head(h, at, len);
 
     h->x->req.target_len = h->x->req.head.len;
     return rc;
@@ -69,7 +67,7 @@ static int on_name(llhttp_t *p, const char *at, size_t len)
     if (!h->now.name_len)
         h->now.name = (uint32_t)h->x->req.head.len;
     h->now.name_len += (uint32_t)len;
-    return head_add(h, at, len);
+    return add_head(h, at, len);
 }
 
 static int on_value(llhttp_t *p, const char *at, size_t len)
@@ -79,7 +77,7 @@ static int on_value(llhttp_t *p, const char *at, size_t len)
     if (!h->now.value_len)
         h->now.value = (uint32_t)h->x->req.head.len;
     h->now.value_len += (uint32_t)len;
-    return head_add(h, at, len);
+    return add_head(h, at, len);
 }
 
 static int on_value_complete(llhttp_t *p)
@@ -99,112 +97,21 @@ static int on_value_complete(llhttp_t *p)
     return 0;
 }
 
-static bool same_name(const struct exchange_request *req, const struct header *a,
-                      const struct header *b)
-{
-    return a->name_len == b->name_len &&
-           !strncasecmp(req->head.ptr + a->name, req->head.ptr + b->name, a->name_len);
-}
-
-/* The value moves to the end of head, followed by those of the later headers of this name. */
-static void join_header(struct exchange_request *req, size_t first)
-{
-    struct header *h = &req->headers[first];
-    struct buf *head = &req->head;
-    size_t kept = first + 1;
-    uint32_t at = (uint32_t)head->len;
-
-    for (size_t i = first; i < req->header_count; i++) {
-        struct header one = req->headers[i];
-        if (!same_name(req, h, &one)) {
-            req->headers[kept++] = one; /* never ahead of i */
-            continue;
-        }
-        if (i > first)
-            buf_add_str(head, ", ");
-        char *copy = buf_reserve(head, one.value_len);
-        memcpy(copy, head->ptr + one.value, one.value_len);
-    }
-    h->value = at;
-    h->value_len = (uint32_t)head->len - at;
-    req->header_count = kept;
-}
-
-/* False when Host came twice. */
-static bool join_headers(struct exchange_request *req)
-{
-    for (size_t i = 0; i < req->header_count; i++) {
-        for (size_t j = i + 1; j < req->header_count; j++) {
-            if (!same_name(req, &req->headers[i], &req->headers[j]))
-                continue;
-            if (req->headers[i].name_len == 4 &&
-                !strncasecmp(req->head.ptr + req->headers[i].name, "host", 4))
-                return false;
-            join_header(req, i);
-            break;
-        }
-    }
-    return true;
-}
-
-static int read_method(struct http1 *h, uint8_t method)
-{
-    static const struct {
-        const char *name;
-        enum http_method method;
-    } rows[] = { { "GET", METHOD_GET },        { "HEAD", METHOD_HEAD },
-                 { "POST", METHOD_POST },      { "PUT", METHOD_PUT },
-                 { "PATCH", METHOD_PATCH },    { "DELETE", METHOD_DELETE },
-                 { "OPTIONS", METHOD_OPTIONS } };
-    const char *name = llhttp_method_name((llhttp_method_t)method);
-
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        if (!strcmp(name, rows[i].name)) {
-            h->x->req.method = rows[i].method;
-            return 0;
-        }
-    }
-    return refuse(h, 501, "this method is not supported");
-}
-
-static int check_head(struct http1 *h)
-{
-    struct exchange *x = h->x;
-    struct slice expect;
-
-    if (h->parser.http_major != 1)
-        return refuse(h, 505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
-    if (read_method(h, h->parser.method))
-        return HPE_USER;
-    if (!x->req.target_len || x->req.head.ptr[0] != '/')
-        return refuse(h, 400, "the request target must be a path");
-    if (!join_headers(&x->req))
-        return refuse(h, 400, "the request has two Host headers");
-    if (!x->req.is_http10 && !exchange_header(x, "host").len)
-        return refuse(h, 400, "an HTTP/1.1 request needs a Host header");
-    expect = exchange_header(x, "expect");
-    if (!expect.len || x->req.is_http10)
-        return 0;
-    if (expect.len != 12 || strncasecmp(expect.ptr, "100-continue", 12))
-        return refuse(h, 417, "the only expectation understood is 100-continue");
-    x->req.is_expecting = true;
-    return 0;
-}
-
 static int on_headers(llhttp_t *p)
 {
     struct http1 *h = p->data;
     struct exchange *x = h->x;
-    const char *question = memchr(x->req.head.ptr, '?', x->req.target_len);
 
-    x->req.path_len = question ? (size_t)(question - x->req.head.ptr) : x->req.target_len;
     x->req.is_http10 = p->http_major == 1 && p->http_minor == 0;
     x->req.has_content_length = p->flags & F_CONTENT_LENGTH;
     x->req.content_length = p->content_length;
     x->keep_alive = llhttp_should_keep_alive(p);
     p->upgrade = 0; /* offers to speak something else are ignored */
     h->in_body = true;
-    if (check_head(h))
+    if (p->http_major != 1)
+        return refuse(h, 505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
+    h->error = head_finish(x, slice_str(llhttp_method_name((llhttp_method_t)p->method)));
+    if (h->error.status)
         return HPE_USER;
     h->events.headers(h->events.ctx, x);
     return 0;
@@ -233,11 +140,6 @@ static int on_complete(llhttp_t *p)
 
 /* ---- bytes in ---- */
 
-static struct http1 *of(const struct protocol *p)
-{
-    return CONTAINER_OF(p, struct http1, protocol);
-}
-
 static struct protocol_error error_of(struct http1 *h, llhttp_errno_t rc)
 {
     const char *why = llhttp_get_error_reason(&h->parser);
@@ -245,7 +147,7 @@ static struct protocol_error error_of(struct http1 *h, llhttp_errno_t rc)
     if (h->error.status)
         return h->error;
     if (rc == HPE_PAUSED_H2_UPGRADE)
-        return (struct protocol_error){ 505, "HTTP/2 is not spoken on this port" };
+        return (struct protocol_error){ 505, "HTTP/2 begins a connection, not a later request" };
     if (rc == HPE_INVALID_VERSION && h->parser.http_major != 1)
         return (struct protocol_error){ 505, "this HTTP version is not spoken here" };
     if (rc == HPE_INVALID_METHOD)
@@ -253,10 +155,9 @@ static struct protocol_error error_of(struct http1 *h, llhttp_errno_t rc)
     return (struct protocol_error){ 400, why && *why ? why : "the request is not HTTP" };
 }
 
-static struct protocol_error http1_feed(struct protocol *p, struct slice bytes, size_t *used)
+struct protocol_error http1_feed(struct http1 *h, struct slice bytes, size_t *used)
 {
     static const struct protocol_error none = { 0, NULL };
-    struct http1 *h = of(p);
 
     *used = 0;
     if (h->is_dead || (!bytes.len && !h->is_paused))
@@ -279,54 +180,33 @@ static struct protocol_error http1_feed(struct protocol *p, struct slice bytes, 
     return error_of(h, rc);
 }
 
-static struct exchange *http1_current(const struct protocol *p)
+struct exchange *http1_current(const struct http1 *h)
 {
-    return of(p)->x;
+    return h->x;
 }
 
-static bool http1_in_body(const struct protocol *p)
+bool http1_in_body(const struct http1 *h)
 {
-    return of(p)->in_body;
+    return h->in_body;
 }
 
-static void http1_free(struct protocol *p)
+void http1_free(struct http1 *h)
 {
-    struct http1 *h = of(p);
-
-    exchange_unref(h->x);
+    if (h)
+        exchange_unref(h->x);
     mem_free(h);
 }
 
 /* ---- replies ---- */
 
-static void put_date(struct buf *out)
-{
-    static _Thread_local time_t last;
-    static _Thread_local char text[64];
-    time_t now = time(NULL);
-    struct tm utc;
-
-    if (now != last) {
-        gmtime_r(&now, &utc);
-        strftime(text, sizeof text, "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &utc);
-        last = now;
-    }
-    buf_add_str(out, text);
-}
-
-static bool status_has_no_body(int status)
-{
-    return status < 200 || status == 204 || status == 304;
-}
-
 static bool has_no_body(const struct exchange *x)
 {
-    return x->req.method == METHOD_HEAD || status_has_no_body(x->rep.status);
+    return x->req.method == METHOD_HEAD || head_has_no_body(x->rep.status);
 }
 
 static bool is_chunked(const struct exchange *x)
 {
-    return !x->rep.has_length && !x->req.is_http10 && !status_has_no_body(x->rep.status);
+    return !x->rep.has_length && !x->req.is_http10 && !head_has_no_body(x->rep.status);
 }
 
 static void put_head(struct http1 *h, const struct exchange *x, bool closes, struct buf *out)
@@ -334,10 +214,11 @@ static void put_head(struct http1 *h, const struct exchange *x, bool closes, str
     const struct exchange_reply *rep = &x->rep;
     char line[96];
 
-    snprintf(line, sizeof line, "HTTP/1.1 %d %s\r\n", rep->status, http_reason(rep->status));
+    snprintf(line, sizeof line, "HTTP/1.1 %d %s\r\n", rep->status, head_reason(rep->status));
     buf_add_str(out, line);
-    put_date(out);
-    buf_add_str(out, "Server: ");
+    buf_add_str(out, "Date: ");
+    buf_add_str(out, head_date());
+    buf_add_str(out, "\r\nServer: ");
     buf_add_str(out, h->events.server_name);
     if (rep->content_type) {
         buf_add_str(out, "\r\nContent-Type: ");
@@ -347,7 +228,7 @@ static void put_head(struct http1 *h, const struct exchange *x, bool closes, str
     buf_add_slice(out, buf_slice(&rep->extra));
     if (is_chunked(x)) {
         buf_add_str(out, "Transfer-Encoding: chunked\r\n");
-    } else if (rep->has_length && !status_has_no_body(rep->status)) {
+    } else if (rep->has_length && !head_has_no_body(rep->status)) {
         snprintf(line, sizeof line, "Content-Length: %zu\r\n", rep->pending.len);
         buf_add_str(out, line);
     }
@@ -367,15 +248,15 @@ static void put_chunk_end(const struct exchange *x, bool has_piece, struct buf *
         buf_add_str(out, "0\r\n\r\n");
 }
 
-static void http1_put_reply(struct protocol *p, struct exchange *x, bool closes, struct buf *out,
-                            struct buf *big)
+void http1_put_reply(struct http1 *h, struct exchange *x, bool closes, struct buf *out,
+                     struct buf *big)
 {
     struct buf *piece = &x->rep.pending;
     bool has_piece = piece->len > 0;
     char line[32];
 
     if (!x->is_head_written)
-        put_head(of(p), x, closes, out);
+        put_head(h, x, closes, out);
     x->is_head_written = true;
     if (has_no_body(x)) {
         buf_release(piece);
@@ -397,25 +278,15 @@ static void http1_put_reply(struct protocol *p, struct exchange *x, bool closes,
         put_chunk_end(x, has_piece, out);
 }
 
-static void http1_put_continue(struct protocol *p, struct buf *out)
+void http1_put_continue(struct buf *out)
 {
-    (void)p;
     buf_add_str(out, "HTTP/1.1 100 Continue\r\n\r\n");
 }
 
-struct protocol *http1_new(const struct protocol_events *events)
+struct http1 *http1_new(const struct protocol_events *events)
 {
-    static const struct protocol_ops ops = {
-        .feed = http1_feed,
-        .current = http1_current,
-        .in_body = http1_in_body,
-        .put_continue = http1_put_continue,
-        .put_reply = http1_put_reply,
-        .free = http1_free,
-    };
     struct http1 *h = mem_zalloc(sizeof *h);
 
-    h->protocol.ops = &ops;
     h->events = *events;
     llhttp_settings_init(&h->settings);
     h->settings.on_message_begin = on_begin;
@@ -428,5 +299,5 @@ struct protocol *http1_new(const struct protocol_events *events)
     h->settings.on_message_complete = on_complete;
     llhttp_init(&h->parser, HTTP_REQUEST, &h->settings);
     h->parser.data = h;
-    return &h->protocol;
+    return h;
 }

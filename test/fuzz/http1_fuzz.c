@@ -4,13 +4,13 @@
  * without pauses: each way must see the same requests. Every request is
  * answered, and the replies are made to bytes.
  */
-#include "net/protocol.h"
+#include "net/http1.h"
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 
 struct run {
-    struct protocol *p;
+    struct http1 *p;
     struct exchange *last; /* a reference */
     struct buf seen, out, big;
     bool pauses;
@@ -49,7 +49,7 @@ static bool complete(void *ctx, struct exchange *x)
 
     buf_add_char(&r->seen, '\n');
     exchange_reply(x, 200, "text/plain", NULL, 0, slice_str("ok"));
-    r->p->ops->put_reply(r->p, x, !x->keep_alive, &r->out, &r->big);
+    http1_put_reply(r->p, x, !x->keep_alive, &r->out, &r->big);
     return !r->pauses;
 }
 
@@ -64,14 +64,14 @@ static void run(struct run *r, struct slice bytes, size_t step)
     buf_init(&r->big, 0);
     for (size_t at = 0; at < bytes.len && !e.status;) {
         size_t n = step < bytes.len - at ? step : bytes.len - at, used;
-        e = r->p->ops->feed(r->p, slice_of(bytes.ptr + at, n), &used);
+        e = http1_feed(r->p, slice_of(bytes.ptr + at, n), &used);
         if (used > n)
             abort();
         at += used;
     }
     if (!e.status && r->pauses) {
         size_t used;
-        r->p->ops->feed(r->p, slice_of(NULL, 0), &used);
+        http1_feed(r->p, slice_of(NULL, 0), &used);
     }
     if (e.status) {
         buf_add_str(&r->seen,
@@ -79,7 +79,7 @@ static void run(struct run *r, struct slice bytes, size_t step)
         if (!e.text || !*e.text)
             abort();
     }
-    r->p->ops->free(r->p);
+    http1_free(r->p);
     exchange_unref(r->last);
     buf_release(&r->out);
     buf_release(&r->big);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The protocol alone: bytes in, exchanges and bytes out. */
 #include "../check.h"
-#include "net/protocol.h"
+#include "net/http1.h"
 #include <stdio.h>
 #include <stdlib.h>
 
 struct talk {
-    struct protocol *p;
+    struct http1 *p;
     struct exchange *list[64];
     size_t count, complete;
     struct buf log; /* what happened, as text */
@@ -69,7 +69,7 @@ static void talk_init(struct talk *t)
 
 static void talk_release(struct talk *t)
 {
-    t->p->ops->free(t->p);
+    http1_free(t->p);
     for (size_t i = 0; i < t->count; i++)
         exchange_unref(t->list[i]);
     buf_release(&t->log);
@@ -80,7 +80,7 @@ static int feed(struct talk *t, const char *bytes, size_t len)
 {
     while (len) {
         size_t used;
-        struct protocol_error e = t->p->ops->feed(t->p, slice_of(bytes, len), &used);
+        struct protocol_error e = http1_feed(t->p, slice_of(bytes, len), &used);
         assert_true(used <= len);
         if (e.status)
             return e.status;
@@ -140,9 +140,9 @@ static void the_end_of_a_paused_request_needs_no_further_bytes(void **state)
     t.pauses_pieces = true;
     assert_int_equal(feed(&t, text, sizeof text - 1), 0);
     assert_int_equal(t.complete, 0);
-    assert_int_equal(t.p->ops->feed(t.p, slice_of(NULL, 0), &used).status, 0);
+    assert_int_equal(http1_feed(t.p, slice_of(NULL, 0), &used).status, 0);
     assert_int_equal(t.complete, 1);
-    assert_null(t.p->ops->current(t.p));
+    assert_null(http1_current(t.p));
     talk_release(&t);
 }
 
@@ -269,7 +269,7 @@ static void after_an_error_nothing_more_is_taken(void **state)
     talk_init(&t);
     assert_int_equal(feed(&t, "\x01\x02", 2), 400);
     struct protocol_error e =
-        t.p->ops->feed(t.p, slice_str("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), &used);
+        http1_feed(t.p, slice_str("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), &used);
     assert_int_equal(e.status, 0);
     assert_int_equal(used, 0);
     assert_int_equal(t.complete, 0);
@@ -288,10 +288,10 @@ static const char *reply_to(struct talk *t, const char *request, struct buf *out
     struct exchange *x = t->list[0];
     exchange_start(x, 200, "text/plain", NULL, 0);
     exchange_write(x, slice_str("abc"));
-    t->p->ops->put_reply(t->p, x, false, out, &big);
+    http1_put_reply(t->p, x, false, out, &big);
     exchange_write(x, slice_str("defg"));
     exchange_finish(x);
-    t->p->ops->put_reply(t->p, x, false, out, &big);
+    http1_put_reply(t->p, x, false, out, &big);
     assert_int_equal(big.len, 0);
     talk_release(t);
     return buf_cstr(out);
@@ -332,7 +332,7 @@ static void large_pieces_are_not_copied(void **state)
     exchange_start(t.list[0], 200, "text/plain", NULL, 0);
     exchange_write(t.list[0], slice_of(bytes, LARGE));
     exchange_finish(t.list[0]);
-    t.p->ops->put_reply(t.p, t.list[0], false, &out, &big);
+    http1_put_reply(t.p, t.list[0], false, &out, &big);
     assert_int_equal(big.len, LARGE + 7);
     assert_memory_equal(big.ptr + LARGE, "\r\n0\r\n\r\n", 7);
     assert_memory_equal(out.ptr + out.len - 7, "186a0\r\n", 7);
@@ -356,7 +356,7 @@ static void headers_that_would_split_a_reply_are_left_out(void **state)
     talk_init(&t);
     feed(&t, "GET / HTTP/1.1\r\nHost: h\r\n\r\n", 27);
     exchange_reply(t.list[0], 200, NULL, bad, 3, slice_str(""));
-    t.p->ops->put_reply(t.p, t.list[0], false, &out, &big);
+    http1_put_reply(t.p, t.list[0], false, &out, &big);
     assert_null(strstr(buf_cstr(&out), "Set-Cookie"));
     assert_null(strstr(buf_cstr(&out), "X:C"));
     assert_non_null(strstr(buf_cstr(&out), "X-B: fine\r\n"));

@@ -193,7 +193,7 @@ static void bad_requests_get_an_answer_in_json(void **state)
     buf_release(&in);
     talk(f, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &in);
     assert_has(&in, "HTTP/1.1 505 ");
-    assert_has(&in, "HTTP/2 is not spoken");
+    assert_has(&in, "HTTP/2 begins a connection");
     buf_release(&in);
     talk(f, "TRACE / HTTP/1.1\r\nHost: h\r\n\r\n", &in);
     assert_has(&in, "HTTP/1.1 501 ");
