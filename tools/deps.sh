@@ -25,7 +25,8 @@ packages_build=(build-essential git cmake ninja-build pkg-config python3 python3
     libcurl4-openssl-dev libicu-dev libpcre2-dev libxxhash-dev libstemmer-dev libedit-dev
     libinih-dev libblas-dev liblapack-dev libcmocka-dev re2c lemon)
 # The dev build takes Debian's FAISS, so that the tests see both.
-packages_test=(clang clang-format clang-tidy cppcheck libclang-rt-14-dev libfaiss-dev openssl)
+packages_test=(clang clang-format clang-tidy cppcheck libclang-rt-14-dev libfaiss-dev openssl
+    nghttp2-client)
 faiss=${THEMIS_FAISS:-source}
 
 case $mode in

@@ -8,10 +8,30 @@ static bool takes_bytes(const struct conn *c)
     return !c->is_ended;
 }
 
+/*
+ * TLS says what will be spoken. Without it (or when the client leaves it open)
+ * HTTP/2 begins with a preface that looks like a request of the method PRI.
+ */
+static void choose(struct conn *c)
+{
+    if ((c->tls && tls_is_http2(c->tls)) || !memcmp(c->lead, "PRI", sizeof c->lead))
+        conn_speak_http2(c);
+    else
+        conn_speak_http1(c);
+    c->protocol->feed(c, slice_of(c->lead, c->lead_len));
+}
+
 static void feed(struct conn *c, struct slice bytes)
 {
-    conn_speak_http1(c);
-    c->protocol->feed(c, bytes);
+    size_t n = 0;
+
+    while (n < bytes.len && c->lead_len < sizeof c->lead)
+        c->lead[c->lead_len++] = bytes.ptr[n++];
+    if (c->lead_len < sizeof c->lead && !memcmp(c->lead, "PRI", c->lead_len))
+        return;
+    choose(c);
+    if (n < bytes.len)
+        c->protocol->feed(c, slice_of(bytes.ptr + n, bytes.len - n));
 }
 
 static void nothing(struct conn *c, struct exchange *x)
@@ -26,12 +46,12 @@ static bool pump(struct conn *c)
     return false;
 }
 
-/* A handshake is not idle. */
+/* A handshake is not idle, and neither is the beginning of a request. */
 static void sweep(struct conn *c, uint64_t now)
 {
-    bool is_shaking = c->tls && !tls_is_up(c->tls);
+    bool has_begun = c->lead_len || (c->tls && !tls_is_up(c->tls));
 
-    if (now - c->idle_ms > (is_shaking ? conn_limits(c)->header_ms : conn_limits(c)->idle_ms))
+    if (now - c->idle_ms > (has_begun ? conn_limits(c)->header_ms : conn_limits(c)->idle_ms))
         conn_close(c);
 }
 

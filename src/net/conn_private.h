@@ -51,7 +51,7 @@ struct conn_protocol {
     bool (*is_over)(const struct conn *c);
     void (*free)(struct conn *c);
 };
-extern const struct conn_protocol conn_opening, conn_http1;
+extern const struct conn_protocol conn_opening, conn_http1, conn_http2;
 
 enum conn_state { CONN_OPEN, CONN_FLUSHING, CONN_LINGERING, CONN_CLOSED };
 
@@ -62,6 +62,7 @@ struct conn {
     struct tls *tls; /* NULL when plain */
     const struct conn_protocol *protocol;
     struct http1 *http1; /* when it speaks that */
+    struct http2 *http2; /* the same */
     struct http_server *server;
     struct conn_link link;
     char peer[64];
@@ -75,6 +76,10 @@ struct conn {
     bool is_failed;  /* no further byte is taken */
     bool is_eof;     /* the client has ended its side */
 
+    /* The first bytes, too few to tell what is spoken. */
+    char lead[3];
+    uint8_t lead_len;
+
     /* HTTP/1 */
     bool is_stream_paused; /* by the handler of the current request */
     struct buf in;         /* bytes that a paused protocol has not taken, from in_used on */
@@ -85,7 +90,7 @@ struct conn {
     struct buf out, big; /* out goes first */
     size_t out_sent, big_sent;
     struct buf ended; /* begun_us of requests whose last byte is in out or big */
-    int queued; /* bytes in the kernel's queue when last asked */
+    int queued;       /* bytes in the kernel's queue when last asked */
 
     uint64_t request_ms, read_ms, write_ms, idle_ms, state_ms; /* of the last progress */
     bool is_touched, is_handle_closed;
@@ -113,11 +118,11 @@ void conn_complete(struct conn *c, struct exchange *x);
 void conn_drop(struct conn *c, struct exchange *x);
 void conn_cancel_all(struct conn *c);
 
-/* ---- HTTP/1 ---- */
+/* ---- what it speaks from now on ---- */
 
-/* From now on the connection speaks it. */
 void conn_speak_http1(struct conn *c);
-/* Answers a request that cannot be read, behind those before it. */
+void conn_speak_http2(struct conn *c);
+/* HTTP/1: answers a request that cannot be read, behind those before it. */
 void conn_fail_request(struct conn *c, int status, const char *text);
 
 /* ---- bytes out ---- */

@@ -13,6 +13,7 @@
 #include <pthread.h>
 
 struct conn;
+struct http2_stream;
 
 enum body_mode { BODY_UNDECIDED, BODY_COLLECT, BODY_STREAM, BODY_DISCARD };
 
@@ -65,8 +66,10 @@ struct exchange {
     exchange_piece_fn on_piece;
     void *piece_ctx;
     bool is_paused, is_whole; /* the request has arrived */
-    bool keep_alive;
+    bool keep_alive;          /* HTTP/1 */
     bool is_head_written;
+    struct http2_stream *stream; /* HTTP/2, while it lasts */
+    uint64_t read_ms, write_ms;  /* HTTP/2: of the last progress */
 
     atomic_bool is_cancelled;
     void (*on_cancel)(void *ctx);

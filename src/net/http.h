@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * http -- a server's requests and replies, whatever carries them: HTTP/1.1,
- * plain or over TLS (HTTP/2 joins behind the same exchange).
+ * http -- a server's requests and replies, whatever carries them: HTTP/1.1 or
+ * HTTP/2, plain or over TLS, on one port.
  *
  * An exchange is one request with its reply. It is made on the loop thread
  * when the headers are complete, is reference counted, and outlives its
@@ -51,7 +51,8 @@ struct http_limits {
     uint64_t header_ms;  /* of a request: 408, then closed; of a TLS handshake: closed */
     uint64_t body_ms;    /* longest pause in a body, or of a client that does not read */
     uint64_t idle_ms;    /* keep-alive */
-    size_t pipeline;     /* requests read ahead on one connection; reading pauses above */
+    size_t pipeline;     /* HTTP/1: requests read ahead; reading pauses above; 0 = 1 */
+    size_t streams;      /* HTTP/2: requests at once, of one connection; 0 = 100 */
 };
 
 struct http_server_options {
@@ -125,7 +126,7 @@ struct http_header {
 void exchange_reply(struct exchange *x, int status, const char *content_type,
                     const struct http_header *headers, size_t header_count, struct slice body);
 
-/* A streamed reply: start, pieces, finish. Chunked in HTTP/1.1. */
+/* A streamed reply: start, pieces, finish. */
 void exchange_start(struct exchange *x, int status, const char *content_type,
                     const struct http_header *headers, size_t header_count);
 /*
@@ -135,7 +136,7 @@ void exchange_start(struct exchange *x, int status, const char *content_type,
 bool exchange_write(struct exchange *x, struct slice piece);
 size_t exchange_unsent(const struct exchange *x); /* bytes that the client has not taken */
 void exchange_finish(struct exchange *x);
-/* Breaks the connection: the reply cannot be completed after an error half-way. */
+/* Breaks the stream or the connection: the reply cannot be completed after an error half-way. */
 void exchange_abort(struct exchange *x);
 bool exchange_has_started(const struct exchange *x);
 int exchange_status(const struct exchange *x); /* 0 until replied */

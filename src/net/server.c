@@ -239,6 +239,8 @@ enum errc http_server_new(struct http_server **out, struct loop *loop,
     s->fd = -1;
     if (!s->opt.limits.pipeline)
         s->opt.limits.pipeline = 1;
+    if (!s->opt.limits.streams)
+        s->opt.limits.streams = 100;
     enum errc rc = open_listener(s, err);
     if (rc != OK) {
         release(s);

@@ -91,7 +91,7 @@ void tls_config_free(struct tls_config *c)
 static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len,
                            const unsigned char *in, unsigned in_len, void *ctx)
 {
-    static const unsigned char ours[] = "\x08http/1.1";
+    static const unsigned char ours[] = "\x02h2\x08http/1.1";
     unsigned char *chosen;
 
     (void)ssl, (void)ctx;
@@ -386,6 +386,15 @@ bool tls_is_readable(struct tls *t)
 bool tls_is_up(const struct tls *t)
 {
     return SSL_is_init_finished(t->ssl);
+}
+
+bool tls_is_http2(const struct tls *t)
+{
+    const unsigned char *name;
+    unsigned len;
+
+    SSL_get0_alpn_selected(t->ssl, &name, &len);
+    return slice_is(slice_of(name, len), "h2");
 }
 
 void tls_end(struct tls *t)

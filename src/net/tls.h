@@ -53,7 +53,8 @@ bool tls_has_more(const struct tls *t);
 bool tls_write_waits_to_read(const struct tls *t);
 /* A read would not answer IO_AGAIN. Costs a look at the socket. */
 bool tls_is_readable(struct tls *t);
-bool tls_is_up(const struct tls *t); /* the handshake is over */
+bool tls_is_up(const struct tls *t);    /* the handshake is over */
+bool tls_is_http2(const struct tls *t); /* and both agreed on HTTP/2 */
 
 /* Tells the other side that nothing follows; does not wait. */
 void tls_end(struct tls *t);

@@ -35,9 +35,9 @@ def trust(server):
     return ssl.create_default_context(cafile=str(server.ca))
 
 
-def curl(server, *words):
+def curl(server, *words, stdin=None):
     return subprocess.run(["curl", "-sS", "--noproxy", "*", *map(str, words)], capture_output=True,
-                          text=True, timeout=60)
+                          text=True, input=stdin, timeout=60)
 
 
 def subject(server):

@@ -264,6 +264,7 @@ static inline struct http_limits default_limits(void)
         .body_ms = 10000,
         .idle_ms = 10000,
         .pipeline = 16,
+        .streams = 100,
     };
 }
 

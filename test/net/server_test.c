@@ -191,7 +191,7 @@ static void bad_requests_get_an_answer_in_json(void **state)
     assert_has(&in, "{\"error\":true,\"code\":400,\"errorNum\":400,\"errorMessage\":\"");
     assert_has(&in, "Connection: close\r\n");
     buf_release(&in);
-    talk(f, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &in);
+    talk(f, GET("/hello") "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &in);
     assert_has(&in, "HTTP/1.1 505 ");
     assert_has(&in, "HTTP/2 begins a connection");
     buf_release(&in);
