@@ -27,6 +27,9 @@ packages_build=(build-essential git cmake ninja-build pkg-config python3 python3
 # The dev build takes Debian's FAISS, so that the tests see both.
 packages_test=(clang clang-format clang-tidy cppcheck libclang-rt-14-dev libfaiss-dev openssl
     nghttp2-client)
+# Another packaging of Node is as good as Debian's, and does not live beside it.
+command -v node > /dev/null || packages_test+=(nodejs)
+command -v npm > /dev/null || packages_test+=(npm)
 faiss=${THEMIS_FAISS:-source}
 
 case $mode in
@@ -367,7 +370,30 @@ fetch_models() {
     fi
 }
 
+# install_node_client PIN PACKAGE: without its dependencies, which are types for editors only.
+install_node_client() {
+    local target=$deps/node/node_modules/$2 file
+    pin "$1"
+    stamped "$target/.pin" "$pin_sha256" && return 0
+    file=$deps/dl/$2-$pin_version.tgz
+    if ! { [ -f "$file" ] && matches "$file" "$pin_sha256"; }; then
+        say "downloading $2 $pin_version for Node"
+        (cd "$deps/dl" && logged "npm-$2" npm pack --silent "$2@$pin_version")
+        if ! matches "$file" "$pin_sha256"; then
+            rm -f "$file"
+            fail "$2 does not have the checksum in tools/pins.txt; it was deleted"
+        fi
+    fi
+    rm -rf "$target" "$target.new"
+    mkdir -p "$target.new"
+    tar -xzf "$file" -C "$target.new" --strip-components=1
+    echo "$pin_sha256" > "$target.new/.pin"
+    mv "$target.new" "$target"
+}
+
 install_test_tools() {
+    install_node_client arangojs arangojs
+    install_node_client openai-node openai
     local venv=$deps/venv-test want
     want=$(sha256sum "$root/tools/test-requirements.txt" | cut -d' ' -f1)
     stamped "$venv/.installed" "$want" && return 0

@@ -50,6 +50,17 @@ void hash_hmac_sha256(struct slice key, struct slice bytes, uint8_t out[32])
         BUG("HMAC failed");
 }
 
+void hash_scrypt(struct slice password, struct slice salt, unsigned log_n, uint8_t out[32])
+{
+    enum { BLOCK = 8, PARALLEL = 1 }; /* r and p */
+    uint64_t max_bytes = (UINT64_C(128) * BLOCK << log_n) + MIB;
+
+    if (!EVP_PBE_scrypt(password.len ? password.ptr : "", password.len,
+                        (const unsigned char *)salt.ptr, salt.len, UINT64_C(1) << log_n, BLOCK,
+                        PARALLEL, max_bytes, out, 32))
+        BUG("scrypt failed");
+}
+
 void hash_hex(const uint8_t *bytes, size_t len, char *out)
 {
     static const char digits[] = "0123456789abcdef";

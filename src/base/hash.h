@@ -16,6 +16,8 @@ void hash_sha1(const void *bytes, size_t len, uint8_t out[20]);
 void hash_hmac_sha256(struct slice key, struct slice bytes, uint8_t out[32]);
 /* Lower-case hexadecimal with terminator: out has 2 * len + 1 bytes. */
 void hash_hex(const uint8_t *bytes, size_t len, char *out);
+/* Password hashing; takes 128 * 8 << log_n bytes and tens of milliseconds at log_n 14. */
+void hash_scrypt(struct slice password, struct slice salt, unsigned log_n, uint8_t out[32]);
 bool hash_equal(const void *a, const void *b, size_t len); /* constant time */
 
 /* Running SHA-256 of a stream. */

@@ -90,7 +90,7 @@ static bool must_wait(struct query *q)
 
 static enum errc begin(struct query *q, struct error *err)
 {
-    struct txn_options opt = { .isolation = q->opt.isolation };
+    struct txn_options opt = { .isolation = q->opt.isolation, .access = q->opt.access };
 
     if (q->opt.txn)
         return OK;

@@ -29,9 +29,11 @@ struct query_options {
     uint64_t db_id;
     struct txn *txn;          /* run inside this transaction and do not commit; NULL = own */
     enum isolation isolation; /* of an own transaction */
-    uint64_t memory_limit;    /* bytes; 0 = setting */
-    uint64_t max_runtime_ms;  /* 0 = none; beyond: 1500 */
-    bool full_count;          /* count as if the last LIMIT were not there */
+    struct access_rights
+        *access;             /* who asks, of an own transaction; NULL = everything is allowed */
+    uint64_t memory_limit;   /* bytes; 0 = setting */
+    uint64_t max_runtime_ms; /* 0 = none; beyond: 1500 */
+    bool full_count;         /* count as if the last LIMIT were not there */
     bool fail_on_warning;
     struct val rules;          /* of the planner: array of "-name", "+name", "-all", or null */
     size_t max_warnings;       /* 0 = 10 */

@@ -225,6 +225,19 @@ static void post_auth(struct request *r)
     buf_release(&token);
 }
 
+static void post_renew(struct request *r)
+{
+    struct buf token;
+    struct reply a;
+
+    buf_init(&token, 16 * KIB);
+    auth_renew(r->ctx->auth, r->user, &token);
+    reply_begin(&a, r);
+    reply_text(&a, "jwt", buf_slice(&token));
+    reply_send_bare(&a, 200);
+    buf_release(&token);
+}
+
 static void get_page(struct request *r)
 {
     static const struct http_header headers[] = {
@@ -261,5 +274,7 @@ const struct route api_admin_routes[] = {
     { METHOD_GET, "/_admin/metrics/v2", ROLE_USER, ON_POOL, 0, get_metrics, "Prometheus text." },
     { METHOD_POST, "/_open/auth", ROLE_NONE, ON_POOL, 64 * KIB, post_auth,
       "A token for a password." },
+    { METHOD_POST, "/_open/auth/renew", ROLE_USER, ON_POOL, 64 * KIB, post_renew,
+      "A fresh token for one that still holds." },
     { 0 },
 };

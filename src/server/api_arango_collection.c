@@ -27,7 +27,8 @@ static void list_collections(struct request *r)
     reply_begin(&a, r);
     reply_list(&a, "result");
     for (size_t i = 0; i < db->collection_count; i++) {
-        if (no_system && db->collections[i].is_system)
+        if ((no_system && db->collections[i].is_system) ||
+            request_level(r, db->collections[i].name) == ACCESS_NONE)
             continue;
         reply_open(&a, NULL);
         collection_put_basic(&a, &db->collections[i]);
@@ -137,6 +138,8 @@ static void post_collection(struct request *r)
     if (rc == OK)
         rc = read_options(r, body, &opt, &err);
     if (rc == OK)
+        rc = request_may_change(r, &err);
+    if (rc == OK)
         rc = request_database_id(r, &db_id, &err);
     if (rc == OK)
         rc = store_create_collection(r->ctx->store, db_id, &opt, &id, &err);
@@ -148,8 +151,24 @@ static void post_collection(struct request *r)
     get_properties(r);
 }
 
+enum right { RIGHT_READ, RIGHT_WRITE, RIGHT_CHANGE };
+
+static enum errc check_right(struct request *r, const struct collection *c, enum right right,
+                             struct error *err)
+{
+    enum errc rc = OK;
+
+    if (right != RIGHT_READ && slice_is(c->name, "_users"))
+        return fail(err, ERR_FORBIDDEN, "the users are changed by /_api/user only");
+    if (right == RIGHT_CHANGE)
+        rc = request_may_change(r, err);
+    if (rc == OK && right != RIGHT_READ)
+        rc = request_may_use(r, c->name, ACCESS_WRITE, err);
+    return rc;
+}
+
 /* Finds the captured collection, then changes it outside the transaction. */
-static void change(struct request *r,
+static void change(struct request *r, enum right right,
                    enum errc (*fn)(struct request *, const struct collection *, struct error *),
                    bool shows_properties)
 {
@@ -160,7 +179,9 @@ static void change(struct request *r,
 
     if (!request_read_collection(r, r->params[0], &t, &c))
         return;
-    enum errc rc = fn(r, c, &err);
+    enum errc rc = check_right(r, c, right, &err);
+    if (rc == OK)
+        rc = fn(r, c, &err);
     if (rc != OK) {
         txn_end(t);
         request_fail(r, &err);
@@ -250,7 +271,7 @@ static enum errc nothing(struct request *r, const struct collection *c, struct e
 
 static void delete_collection(struct request *r)
 {
-    change(r, drop, false);
+    change(r, RIGHT_CHANGE, drop, false);
 }
 
 /* As part of a stream transaction: document by document. */
@@ -282,18 +303,18 @@ static void put_truncate(struct request *r)
     if (r->stream_id)
         truncate_inside(r);
     else
-        change(r, truncate_rows, false);
+        change(r, RIGHT_WRITE, truncate_rows, false);
 }
 
 static void put_properties_route(struct request *r)
 {
-    change(r, set_properties, true);
+    change(r, RIGHT_CHANGE, set_properties, true);
 }
 
 /* Collections are always loaded and compacted in the background. */
 static void put_load(struct request *r)
 {
-    change(r, nothing, false);
+    change(r, RIGHT_READ, nothing, false);
 }
 
 /* Documents and indexes are read through the block cache: there is nothing to load. */
@@ -313,7 +334,7 @@ static void put_load_indexes(struct request *r)
 
 static void put_rename(struct request *r)
 {
-    change(r, rename_to, true);
+    change(r, RIGHT_CHANGE, rename_to, true);
 }
 
 static void get_key_generators(struct request *r)

@@ -58,6 +58,7 @@ static enum errc read_query(struct request *r, struct val body, struct query_opt
     TRY(number_in(options, "maxWarningCount", 0, 10000, 10, &warnings, err));
     *q = (struct query_options){
         .isolation = ISOLATION_SNAPSHOT,
+        .access = request_access(r),
         .memory_limit = (uint64_t)(memory > 0 && memory < limit ? memory : limit),
         .max_runtime_ms = (uint64_t)set->query_max_runtime_ms,
         .full_count = val_bool(val_get(options, slice_str("fullCount"))),

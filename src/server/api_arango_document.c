@@ -346,14 +346,17 @@ static void get_one(struct request *r)
     request_reply_headers(r, 200, doc, &header, 1);
 }
 
-/* The parameters of a call. ignoreRevs is for arrays: one document has If-Match as well. */
-#define ALL "waitForSync&silent&returnOld&refillIndexCaches"
+/*
+ * The parameters of a call. Drivers send overwrite with every write: beside an insert it is what
+ * ignoreRevs is, which they send too.
+ */
+#define ALL "waitForSync&silent&returnOld&refillIndexCaches&overwrite"
 #define CHANGES ALL "&returnNew&ignoreRevs&versionAttribute"
 
 const struct route api_arango_document_routes[] = {
     { METHOD_POST,
       "/_api/document/{collection}?" ALL
-      "&returnNew&overwrite&overwriteMode&keepNull&mergeObjects&versionAttribute",
+      "&returnNew&overwriteMode&keepNull&mergeObjects&versionAttribute",
       ROLE_USER, ON_POOL_TRX, BODY_MAX, post_document, "Inserts one document or an array." },
     { METHOD_PATCH, "/_api/document/{collection}?" CHANGES "&keepNull&mergeObjects", ROLE_USER,
       ON_POOL_TRX, BODY_MAX, patch_many, "Updates an array." },

@@ -29,10 +29,10 @@ struct import_job {
 
 static enum errc read_form(struct request *r, enum import_form *out, struct error *err)
 {
-    struct slice type, body = exchange_body(r->x);
+    struct slice type, body = request_body(r);
 
     *out = IMPORT_TABLE;
-    if (!request_param(r, "type", &type))
+    if (!request_word(r, "type", &type))
         return OK;
     if (slice_is(type, "documents"))
         *out = IMPORT_LINES;
@@ -58,7 +58,7 @@ static enum errc read_duplicate(struct request *r, enum overwrite_mode *out, str
     struct slice text;
 
     *out = OVERWRITE_CONFLICT;
-    if (!request_param(r, "onDuplicate", &text))
+    if (!request_word(r, "onDuplicate", &text))
         return OK;
     for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
         if (slice_is(text, modes[i].name)) {
@@ -333,7 +333,7 @@ static enum errc import_once(struct import_job *job, bool *is_conflict, struct e
 {
     enum errc rc = OK;
     struct doc_call *d = &job->call;
-    struct slice body = exchange_body(d->r->x);
+    struct slice body = request_body(d->r);
 
     TRY(doc_call_begin(d, err));
     if (job->overwrites) /* in the same transaction: a failed import loses nothing */

@@ -145,8 +145,12 @@ static void post_index(struct request *r)
     if (!request_read_collection(r, name, &t, &c))
         return;
     collection_id = c->id;
+    rc = request_may_change(r, &err);
+    if (rc == OK)
+        rc = request_may_use(r, c->name, ACCESS_WRITE, &err);
     txn_end(t);
-    rc = store_create_index(r->ctx->store, collection_id, body, &id, &is_new, &err);
+    if (rc == OK)
+        rc = store_create_index(r->ctx->store, collection_id, body, &id, &is_new, &err);
     if (rc != OK) {
         request_fail(r, &err);
         return;
@@ -176,9 +180,13 @@ static void delete_index(struct request *r)
         return;
     }
     struct slice handle = index_handle(r, c, i);
-    enum errc rc = i->kind == INDEX_PRIMARY || i->kind == INDEX_EDGE
-                       ? fail(&err, ERR_FORBIDDEN, "the %s index cannot be dropped", i->type)
-                       : store_drop_index(r->ctx->store, c->id, i->id, &err);
+    enum errc rc = request_may_change(r, &err);
+    if (rc == OK)
+        rc = request_may_use(r, c->name, ACCESS_WRITE, &err);
+    if (rc == OK && (i->kind == INDEX_PRIMARY || i->kind == INDEX_EDGE))
+        rc = fail(&err, ERR_FORBIDDEN, "the %s index cannot be dropped", i->type);
+    if (rc == OK)
+        rc = store_drop_index(r->ctx->store, c->id, i->id, &err);
     txn_end(t);
     if (rc != OK) {
         request_fail(r, &err);

@@ -130,7 +130,7 @@ static void post_begin(struct request *r)
 {
     struct error err = { 0 };
     struct stream_owner who;
-    struct stream_options opt;
+    struct stream_options opt = { 0 };
     struct val body;
     uint64_t id;
     enum errc rc = request_object(r, &body, &err);
@@ -139,6 +139,7 @@ static void post_begin(struct request *r)
         rc = read_options(r, body, &opt, &err);
     if (rc == OK)
         rc = request_owner(r, &who, &err);
+    opt.txn.access = request_access(r);
     if (rc == OK)
         rc = stream_begin(r->ctx->streams, &who, &opt, &id, &err);
     if (rc == OK)

@@ -18,6 +18,27 @@ static void wake(void *ctx)
     request_wake(ctx);
 }
 
+/* May the user use the collection so, or make it when it is missing? Empty: its usual name. */
+static enum errc check_collection(struct request *r, struct slice name, const char *usual,
+                                  enum access_level need, struct error *err)
+{
+    struct txn_options opt = { .is_read_only = true };
+    struct txn *t = NULL;
+    const struct database *db;
+
+    name = name.len ? name : slice_str(usual);
+    enum errc rc = request_may_use(r, name, need, err);
+    if (rc != OK || need != ACCESS_WRITE)
+        return rc;
+    rc = txn_begin(&t, r->ctx->store, &opt, err);
+    if (rc == OK)
+        rc = request_database(r, txn_catalog(t), &db, err);
+    if (rc == OK && !catalog_collection(txn_catalog(t), db->id, name))
+        rc = request_may_change(r, err);
+    txn_end(t);
+    return rc;
+}
+
 /* ---- ask ---- */
 
 struct ask {
@@ -273,6 +294,7 @@ static void ask(struct request *r, bool is_search)
     pthread_mutex_init(&k->lock, NULL);
     TRY(request_object(r, &body, &err));
     TRY(read_ask(body, &opt, k, &err));
+    TRY(check_collection(r, opt.chunks, "chunks", ACCESS_READ, &err));
     TRY(request_database_id(r, &opt.db_id, &err));
     if (k->is_streaming)
         opt.on_text = on_text;
@@ -375,6 +397,8 @@ static void post_import(struct request *r)
     sources = arena_zalloc(r->arena, count * sizeof *sources);
     for (size_t i = 0; i < count; i++)
         TRY(read_source(val_at(list, i), &sources[i], &err));
+    TRY(check_collection(r, opt.documents, "documents", ACCESS_WRITE, &err));
+    TRY(check_collection(r, opt.chunks, "chunks", ACCESS_WRITE, &err));
     TRY(request_database_id(r, &opt.db_id, &err));
     TRY(rag_import_start(&import, &r->ctx->rag, &opt, sources, count, waker, &err));
     r->state = import;
@@ -391,8 +415,12 @@ static void delete_document(struct request *r)
     struct rag_import_options opt = { 0 };
     struct slice path;
     struct reply a;
-    enum errc rc = request_database_id(r, &opt.db_id, &err);
+    enum errc rc = check_collection(r, opt.documents, "documents", ACCESS_WRITE, &err);
 
+    if (rc == OK)
+        rc = check_collection(r, opt.chunks, "chunks", ACCESS_WRITE, &err);
+    if (rc == OK)
+        rc = request_database_id(r, &opt.db_id, &err);
     if (rc == OK && (!request_param(r, "path", &path) || !path.len))
         rc = fail(&err, ERR_INVALID, "the parameter path says which document to forget");
     if (rc == OK)

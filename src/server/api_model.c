@@ -161,8 +161,7 @@ static void put_model(struct request *r)
     pthread_mutex_init(&u->lock, NULL);
     snprintf(u->name, sizeof u->name, "%.*s", SLICE_ARG(r->params[0]));
     r->state = u;
-    exchange_on_cancel(r->x, on_gone, u);
-    exchange_want_stream(r->x, on_piece, u);
+    request_take_stream(r, on_piece, on_gone, u);
     request_park(r, step);
 }
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The password of root comes from a file or the environment at each start, so
- * only a salted digest of it is held; both sides of a comparison are digests
- * of equal length, compared in constant time. Tokens are HS256 only.
+ * The operator's password of root comes from a file or the environment at each
+ * start, so only a salted digest of it is held; both sides of a comparison are
+ * digests of equal length, compared in constant time. Stored passwords are
+ * scrypt, slow on purpose: a pair that was right once is remembered by digest
+ * until an account changes. Tokens are HS256 only.
  */
 #include "server/auth.h"
 #include "base/env.h"
@@ -11,18 +13,32 @@
 #include "base/val_text.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
 #include <unistd.h>
 
-enum { TOKEN_LIFE_S = 3600, SECRET_MAX = 4096 };
+enum { TOKEN_LIFE_S = 3600, SECRET_MAX = 4096, PROVEN_MAX = 256, ISSUING_MAX = 2 };
+
+/* A pair of user and password that was right for that version of the account. */
+struct proven {
+    uint8_t digest[32];
+    uint64_t version; /* 0 = free */
+};
 
 struct auth {
     uint8_t salt[16];
     uint8_t password[32]; /* HMAC-SHA-256 of the password, keyed by the salt */
-    bool has_password;
+    bool is_fixed;        /* the operator gives it */
     uint8_t secret[SECRET_MAX];
     size_t secret_len;
+    struct users *users; /* borrowed; may be NULL */
+    pthread_mutex_t lock;
+    struct proven proven[PROVEN_MAX];
+    size_t next_proven;
+    _Atomic int issuing;
 };
 
 static void password_digest(const struct auth *a, struct slice password, uint8_t out[32])
@@ -65,17 +81,20 @@ static enum errc load_password(struct auth *a, const struct settings *s, struct 
     } else if (env) {
         password = slice_str(env);
     }
-    a->has_password = password.len > 0;
+    a->is_fixed = password.len > 0;
     password_digest(a, password, a->password);
     return OK;
 }
 
-enum errc auth_open(struct auth **out, const struct settings *s, struct error *err)
+enum errc auth_open(struct auth **out, const struct settings *s, struct users *users,
+                    struct error *err)
 {
     enum errc rc = OK;
     const struct env *env = env_system();
     struct auth *a = mem_zalloc(sizeof *a);
 
+    a->users = users;
+    pthread_mutex_init(&a->lock, NULL);
     env->random(env->ctx, a->salt, sizeof a->salt);
     TRY(load_password(a, s, err));
     if (s->jwt_secret_file[0]) {
@@ -98,23 +117,156 @@ out:
 
 void auth_close(struct auth *a)
 {
-    if (a)
-        explicit_bzero(a, sizeof *a);
+    if (!a)
+        return;
+    pthread_mutex_destroy(&a->lock);
+    explicit_bzero(a, sizeof *a);
     mem_free(a);
 }
 
 bool auth_has_password(const struct auth *a)
 {
-    return a->has_password;
+    struct user *root = a->users ? users_find(a->users, slice_str("root")) : NULL;
+    bool has = a->is_fixed || (root && !user_password_is_right(root, slice_of(NULL, 0)));
+
+    user_unref(root);
+    return has;
 }
 
-static bool password_is_right(const struct auth *a, struct slice user, struct slice password)
+bool auth_root_is_fixed(const struct auth *a)
+{
+    return a->is_fixed;
+}
+
+void identity_release(struct identity *who)
+{
+    if (who->password.len)
+        explicit_bzero(who->password.ptr, who->password.len);
+    buf_release(&who->password);
+    user_unref(who->account);
+    *who = (struct identity){ 0 };
+}
+
+static enum errc wrong_password(struct error *err)
+{
+    return fail(err, ERR_UNAUTHORIZED, "wrong user or password");
+}
+
+/* Root may do everything, so it needs no account. */
+static void set_right(struct identity *who)
+{
+    who->state = AUTH_KNOWN;
+    if (!who->account || !user_is_root(who->account))
+        return;
+    user_unref(who->account);
+    who->account = NULL;
+}
+
+/* Takes the reference. */
+static void set_known(struct identity *who, struct slice name, struct user *account)
+{
+    snprintf(who->user, sizeof who->user, "%.*s", SLICE_ARG(name));
+    who->account = account;
+    set_right(who);
+}
+
+/* An active account of that name, with a reference. */
+static struct user *find_active(const struct auth *a, struct slice name)
+{
+    struct user *u = a->users ? users_find(a->users, name) : NULL;
+
+    if (u && user_is_active(u))
+        return u;
+    user_unref(u);
+    return NULL;
+}
+
+/* ---- passwords ---- */
+
+static void pair_digest(const struct auth *a, struct slice user, struct slice password,
+                        uint8_t out[32])
+{
+    struct buf pair;
+
+    buf_init(&pair, 0);
+    buf_add_slice(&pair, user);
+    buf_add_char(&pair, 0);
+    buf_add_slice(&pair, password);
+    hash_hmac_sha256(slice_of(a->salt, sizeof a->salt), buf_slice(&pair), out);
+    explicit_bzero(pair.ptr, pair.len);
+    buf_release(&pair);
+}
+
+static bool is_proven(struct auth *a, const uint8_t digest[32], uint64_t version)
+{
+    bool is_found = false;
+
+    pthread_mutex_lock(&a->lock);
+    for (size_t i = 0; i < PROVEN_MAX && !is_found; i++)
+        is_found = a->proven[i].version == version && hash_equal(a->proven[i].digest, digest, 32);
+    pthread_mutex_unlock(&a->lock);
+    return is_found;
+}
+
+static void remember(struct auth *a, const uint8_t digest[32], uint64_t version)
+{
+    pthread_mutex_lock(&a->lock);
+    struct proven *p = &a->proven[a->next_proven++ % PROVEN_MAX];
+    memcpy(p->digest, digest, sizeof p->digest);
+    p->version = version;
+    pthread_mutex_unlock(&a->lock);
+}
+
+static bool token_fits(struct slice token, const struct user *u)
+{
+    return user_token_is_right(u, token, env_wall_us(env_system()) / 1000000);
+}
+
+/* An unknown user takes as long as a wrong password: names are not given away. */
+static enum errc check_password(struct auth *a, struct slice name, struct slice password,
+                                struct identity *out, struct error *err)
 {
     uint8_t digest[32];
+    bool is_root = slice_is(name, "root");
 
-    password_digest(a, password, digest);
-    bool is_equal = hash_equal(digest, a->password, sizeof digest);
-    return slice_is(user, "root") && is_equal;
+    if (is_root && (a->is_fixed || !a->users)) {
+        password_digest(a, password, digest);
+        if (!hash_equal(digest, a->password, sizeof digest))
+            return wrong_password(err);
+        set_known(out, name, NULL);
+        return OK;
+    }
+    if (!a->users || !name.len || name.len > USER_NAME_MAX || password.len > USER_PASSWORD_MAX * 4)
+        return wrong_password(err);
+    struct user *u = find_active(a, name);
+    pair_digest(a, name, password, digest);
+    if (u && (is_proven(a, digest, user_version(u)) || token_fits(password, u))) {
+        set_known(out, name, u);
+        return OK;
+    }
+    out->state = AUTH_UNPROVEN;
+    snprintf(out->user, sizeof out->user, "%.*s", SLICE_ARG(name));
+    out->account = u;
+    buf_add_slice(&out->password, password);
+    return OK;
+}
+
+enum errc auth_prove(struct auth *a, struct identity *who, struct error *err)
+{
+    struct slice password = buf_slice(&who->password), name = slice_str(who->user);
+    uint8_t digest[32];
+    bool is_right = false;
+
+    if (who->account)
+        is_right = user_password_is_right(who->account, password);
+    else
+        hash_scrypt(password, slice_of(a->salt, sizeof a->salt), 14, digest);
+    if (!is_right)
+        return wrong_password(err);
+    pair_digest(a, name, password, digest);
+    remember(a, digest, user_version(who->account));
+    set_right(who);
+    return OK;
 }
 
 /* ---- tokens ---- */
@@ -127,31 +279,46 @@ static void token_signature(const struct auth *a, struct slice signed_part, stru
     base64_encode(slice_of(mac, sizeof mac), true, out);
 }
 
-enum errc auth_issue(const struct auth *a, struct slice user, struct slice password,
-                     struct buf *token, struct error *err)
+void auth_renew(const struct auth *a, struct slice user, struct buf *token)
 {
-    struct buf claims;
+    struct buf claims, mac;
     uint64_t now_s = env_wall_us(env_system()) / 1000000;
 
-    if (!password_is_right(a, user, password))
-        return fail_num(err, 401, "wrong credentials");
     base64_encode(slice_str("{\"alg\":\"HS256\",\"typ\":\"JWT\"}"), true, token);
     buf_init(&claims, 4 * KIB);
-    buf_printf(&claims,
-               "{\"iss\":\"arangodb\",\"preferred_username\":\"root\",\"iat\":%llu,"
-               "\"exp\":%llu}",
-               (unsigned long long)now_s, (unsigned long long)now_s + TOKEN_LIFE_S);
+    buf_add_str(&claims, "{\"iss\":\"arangodb\",");
+    buf_add_str(&claims, user.len ? "\"preferred_username\":" : "\"server_id\":");
+    val_print_string(user.len ? user : slice_str("themis"), &claims);
+    buf_printf(&claims, ",\"iat\":%llu,\"exp\":%llu}", (unsigned long long)now_s,
+               (unsigned long long)now_s + TOKEN_LIFE_S);
     buf_add_char(token, '.');
     base64_encode(buf_slice(&claims), true, token);
     buf_release(&claims);
 
-    struct buf mac;
     buf_init(&mac, 256);
     token_signature(a, buf_slice(token), &mac);
     buf_add_char(token, '.');
     buf_add_slice(token, buf_slice(&mac));
     buf_release(&mac);
-    return OK;
+}
+
+enum errc auth_issue(struct auth *a, struct slice user, struct slice password, struct buf *token,
+                     struct error *err)
+{
+    struct identity who = { 0 };
+    enum errc rc = check_password(a, user, password, &who, err);
+
+    if (atomic_fetch_add(&a->issuing, 1) >= ISSUING_MAX)
+        rc = fail(err, ERR_BUSY, "too many are logging in: try again");
+    if (rc == OK && who.state == AUTH_UNPROVEN)
+        rc = auth_prove(a, &who, err);
+    atomic_fetch_sub(&a->issuing, 1);
+    identity_release(&who);
+    if (rc == ERR_UNAUTHORIZED)
+        return fail_num(err, 401, "wrong credentials");
+    if (rc == OK)
+        auth_renew(a, user, token);
+    return rc;
 }
 
 static bool part_parse(struct slice encoded, struct arena *arena, struct val *out)
@@ -166,7 +333,8 @@ static bool part_parse(struct slice encoded, struct arena *arena, struct val *ou
     return is_ok;
 }
 
-static bool claims_accept(struct val header, struct val claims, struct identity *out)
+static bool claims_accept(const struct auth *a, struct val header, struct val claims,
+                          struct identity *out)
 {
     uint64_t now_s = env_wall_us(env_system()) / 1000000;
     struct val exp = val_get(claims, slice_str("exp"));
@@ -176,16 +344,18 @@ static bool claims_accept(struct val header, struct val claims, struct identity 
         return false;
     if (val_type(exp) == VAL_NUMBER && val_double(exp) <= (double)now_s)
         return false;
-    if (slice_is(user, "root")) {
-        strcpy(out->user, "root");
-        return true;
+    if (user.len) {
+        struct user *u = find_active(a, user);
+        bool is_user = u || (!a->users && slice_is(user, "root"));
+        if (is_user)
+            set_known(out, user, u);
+        return is_user;
     }
     /* ArangoDB's superuser token: no user, a server_id, signed with the shared secret. */
-    if (!user.len && val_type(val_get(claims, slice_str("server_id"))) == VAL_STRING) {
-        strcpy(out->user, "root");
-        return true;
-    }
-    return false;
+    bool is_superuser = val_type(val_get(claims, slice_str("server_id"))) == VAL_STRING;
+    if (is_superuser)
+        set_known(out, slice_str("root"), NULL);
+    return is_superuser;
 }
 
 static bool token_is_right(const struct auth *a, struct slice token, struct identity *out)
@@ -209,7 +379,7 @@ static bool token_is_right(const struct auth *a, struct slice token, struct iden
     struct arena *arena = arena_new(MIB);
     is_ok = part_parse(slice_of(token.ptr, (size_t)(first - token.ptr)), arena, &header) &&
             part_parse(slice_of(first + 1, (size_t)(last - first - 1)), arena, &claims) &&
-            claims_accept(header, claims, out);
+            claims_accept(a, header, claims, out);
     arena_free(arena);
     return is_ok;
 }
@@ -220,30 +390,43 @@ static bool looks_like_token(struct slice s)
 
     for (size_t i = 0; i < s.len; i++)
         dots += s.ptr[i] == '.';
-    return dots == 2 && slice_starts(s, "eyJ");
+    return (dots == 2 && slice_starts(s, "eyJ")) || slice_starts(s, "v1.");
 }
 
-static enum errc check_basic(const struct auth *a, struct slice encoded, struct identity *out,
+static enum errc check_basic(struct auth *a, struct slice encoded, struct identity *out,
                              struct error *err)
 {
     struct buf text;
-    enum errc rc = OK;
+    enum errc rc;
 
     buf_init(&text, 16 * KIB);
     const char *colon = NULL;
     if (base64_decode(encoded, false, &text) >= 0 && text.len)
         colon = memchr(text.ptr, ':', text.len);
     if (!colon)
-        rc = fail_num(err, 401, "the Basic credentials are not base64 of user:password");
-    else if (password_is_right(a, slice_of(text.ptr, (size_t)(colon - text.ptr)),
-                               slice_of(colon + 1, (size_t)(text.ptr + text.len - colon - 1))))
-        strcpy(out->user, "root");
+        rc = fail(err, ERR_UNAUTHORIZED, "the Basic credentials are not base64 of user:password");
     else
-        rc = fail_num(err, 401, "wrong user or password");
+        rc = check_password(a, slice_of(text.ptr, (size_t)(colon - text.ptr)),
+                            slice_of(colon + 1, (size_t)(text.ptr + text.len - colon - 1)), out,
+                            err);
     if (text.len)
         explicit_bzero(text.ptr, text.len);
     buf_release(&text);
     return rc;
+}
+
+/* An access token as a key of a client library. */
+static bool access_token_is_right(const struct auth *a, struct slice token, struct identity *out)
+{
+    char name[USER_NAME_MAX + 1];
+    struct user *u = user_of_token(token, name) ? find_active(a, slice_str(name)) : NULL;
+    bool is_right = u && token_fits(token, u);
+
+    if (is_right)
+        set_known(out, slice_str(name), u);
+    else
+        user_unref(u);
+    return is_right;
 }
 
 static struct slice scheme_rest(struct slice header, const char *scheme)
@@ -257,10 +440,11 @@ static struct slice scheme_rest(struct slice header, const char *scheme)
     return slice_of(header.ptr + n, header.len - n);
 }
 
-enum errc auth_check(const struct auth *a, struct slice authorization, bool is_auth_on,
+enum errc auth_check(struct auth *a, struct slice authorization, bool is_auth_on,
                      struct identity *out, struct error *err)
 {
     *out = (struct identity){ 0 };
+    buf_init(&out->password, 16 * KIB);
     if (!authorization.len)
         return OK;
 
@@ -270,13 +454,13 @@ enum errc auth_check(const struct auth *a, struct slice authorization, bool is_a
 
     struct slice bearer = scheme_rest(authorization, "bearer");
     if (bearer.len) {
-        if (token_is_right(a, bearer, out))
+        if (token_is_right(a, bearer, out) || access_token_is_right(a, bearer, out))
             return OK;
         if (!is_auth_on && !looks_like_token(bearer))
             return OK;
-        return fail_num(err, 401, "the token is not valid or has expired");
+        return fail(err, ERR_UNAUTHORIZED, "the token is not valid or has expired");
     }
-    return fail_num(err, 401, "Authorization must be Basic or Bearer");
+    return fail(err, ERR_UNAUTHORIZED, "Authorization must be Basic or Bearer");
 }
 
 /* ---- Host and Origin ---- */

@@ -17,13 +17,24 @@
 #include "store/store.h"
 #include <stdatomic.h>
 
+struct admission;
+
+/* Requests whose passwords wait to be compared; loop thread. */
+struct proof_queue {
+    struct admission *first, *last;
+    unsigned waiting, running;
+};
+
 struct server_ctx {
     const struct settings *settings;
     struct store *store;
     struct models *models;
     struct generator *generator;
     struct pool *pool;
+    struct loop *loop;
+    struct users *users;
     struct auth *auth;
+    struct proof_queue proofs;
     struct cursors *cursors;
     struct stream_txns *streams;
     struct rag_env rag;

@@ -16,7 +16,7 @@ static enum errc read_overwrite(struct request *r, struct doc_options *opt, stru
 
     if (is_on)
         opt->overwrite = OVERWRITE_REPLACE;
-    if (rc != OK || !request_param(r, "overwriteMode", &text))
+    if (rc != OK || !request_word(r, "overwriteMode", &text))
         return rc;
     for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
         if (slice_is(text, modes[i].name)) {
@@ -70,7 +70,13 @@ enum errc doc_call_begin(struct doc_call *d, struct error *err)
                                .must_sync = d->p.wait_for_sync };
     enum errc rc = request_begin(d->r, &opt, &d->t, err);
 
-    return rc == OK ? request_collection(d->r, d->t, d->r->params[0], &d->c, err) : rc;
+    if (rc == OK)
+        rc = request_collection(d->r, d->t, d->r->params[0], &d->c, err);
+    if (rc == OK && d->op != DOC_READ)
+        rc = request_may_use(d->r, d->c->name, ACCESS_WRITE, err);
+    if (rc == OK && d->op != DOC_READ && slice_is(d->c->name, "_users"))
+        rc = fail(err, ERR_FORBIDDEN, "the users are changed by /_api/user only");
+    return rc;
 }
 
 void doc_call_end(struct doc_call *d)

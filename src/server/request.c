@@ -29,6 +29,11 @@ bool request_param(struct request *r, const char *name, struct slice *out)
     return found;
 }
 
+bool request_word(struct request *r, const char *name, struct slice *out)
+{
+    return request_param(r, name, out) && !slice_is(*out, "undefined");
+}
+
 static bool slice_in(struct slice s, const char *const *words, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -44,7 +49,7 @@ enum errc request_flag(struct request *r, const char *name, bool def, bool *out,
     struct slice text;
 
     *out = def;
-    if (!request_param(r, name, &text))
+    if (!request_word(r, name, &text))
         return OK;
     *out = slice_in(text, yes, ARRAY_LEN(yes));
     if (*out || slice_in(text, no, ARRAY_LEN(no)))
@@ -53,9 +58,14 @@ enum errc request_flag(struct request *r, const char *name, bool def, bool *out,
                 SLICE_ARG(text));
 }
 
+struct slice request_body(const struct request *r)
+{
+    return r->body.len ? buf_slice(&r->body) : exchange_body(r->x);
+}
+
 enum errc request_json(struct request *r, struct val *out, struct error *err)
 {
-    struct slice body = exchange_body(r->x);
+    struct slice body = request_body(r);
 
     *out = val_null;
     return body.len ? val_parse(body, r->arena, out, err) : OK;
@@ -67,7 +77,7 @@ enum errc request_object(struct request *r, struct val *out, struct error *err)
 
     if (rc == OK && val_type(*out) != VAL_OBJECT)
         rc = fail_num(err, 600, "the body must be a JSON object, not %s",
-                      exchange_body(r->x).len ? val_type_name(val_type(*out)) : "empty");
+                      request_body(r).len ? val_type_name(val_type(*out)) : "empty");
     return rc;
 }
 
@@ -90,7 +100,7 @@ enum errc request_collection(struct request *r, struct txn *t, struct slice name
         return rc;
     *out = catalog_collection(txn_catalog(t), db->id, name);
     if (*out)
-        return OK;
+        return request_may_use(r, (*out)->name, ACCESS_READ, err);
     return fail_num(err, 1203, "collection or view not found: %.*s", SLICE_ARG(name));
 }
 
@@ -118,10 +128,12 @@ enum errc request_begin(struct request *r, const struct txn_options *opt, struct
                         struct error *err)
 {
     struct stream_owner who;
+    struct txn_options own = *opt;
 
     *out = NULL;
+    own.access = request_access(r);
     if (!r->stream_id)
-        return txn_begin(out, r->ctx->store, opt, err);
+        return txn_begin(out, r->ctx->store, &own, err);
     enum errc rc = request_owner(r, &who, err);
     if (rc == OK)
         rc = stream_take(r->ctx->streams, &who, r->stream_id, &r->stream, err);
@@ -163,6 +175,40 @@ bool request_read_collection(struct request *r, struct slice name, struct txn **
     request_end(r, *t);
     request_fail(r, &err);
     return false;
+}
+
+/* ---- what the user may do ---- */
+
+struct access_rights *request_access(const struct request *r)
+{
+    return r->account ? user_access(r->account) : NULL;
+}
+
+enum access_level request_level(const struct request *r, struct slice collection)
+{
+    return r->account ? user_collection_level(r->account, r->db_name, collection) : ACCESS_WRITE;
+}
+
+enum errc request_may_change(const struct request *r, struct error *err)
+{
+    if (!r->account || user_database_level(r->account, r->db_name) == ACCESS_WRITE)
+        return OK;
+    return fail(err, ERR_FORBIDDEN, "user '%.*s' may not change database '%.*s'",
+                SLICE_ARG(r->user), SLICE_ARG(r->db_name));
+}
+
+enum errc request_may_use(const struct request *r, struct slice collection, enum access_level need,
+                          struct error *err)
+{
+    if (request_level(r, collection) >= need)
+        return OK;
+    return fail(err, ERR_FORBIDDEN, "user '%.*s' may not %s collection '%.*s'", SLICE_ARG(r->user),
+                need == ACCESS_WRITE ? "write to" : "read", SLICE_ARG(collection));
+}
+
+bool request_is_admin(const struct request *r)
+{
+    return !r->account || user_database_level(r->account, slice_str("_system")) == ACCESS_WRITE;
 }
 
 /* ---- answering ---- */
@@ -276,6 +322,8 @@ void request_unref(struct request *r)
     if (atomic_fetch_sub(&r->refs, 1) != 1)
         return;
     exchange_unref(r->x);
+    user_unref(r->account);
+    buf_release(&r->body);
     arena_free(r->arena);
     mem_free(r);
 }

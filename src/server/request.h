@@ -60,7 +60,10 @@ struct request {
     struct slice db_name;                /* from /_db/NAME, else _system */
     const char *allow;                   /* methods that the path takes, after ERR_METHOD */
     struct slice user;                   /* authenticated, or "root" while auth is off */
+    struct user *account;                /* owned; NULL: everything is allowed */
     bool is_whole;                       /* the body has arrived; loop thread only */
+    struct admission *admission;         /* in the arena */
+    struct buf body;                     /* of a request that was held; else it is the exchange's */
 
     uint64_t stream_id;        /* of x-arango-trx-id; 0 = none */
     struct stream_txn *stream; /* while the request uses it */
@@ -76,19 +79,33 @@ struct request {
 
 /* A query parameter, decoded, in the arena; false when absent. */
 bool request_param(struct request *r, const char *name, struct slice *out);
+/* The same for one of some words; "undefined" is absent: arangojs writes that. */
+bool request_word(struct request *r, const char *name, struct slice *out);
 /* true/1/on/yes, false/0/off/no; anything else is ERR_INVALID. */
 MUST_CHECK enum errc request_flag(struct request *r, const char *name, bool def, bool *out,
                                   struct error *err);
+/* As it came; after admission. */
+struct slice request_body(const struct request *r);
 /* The body as JSON; empty body = null. Broken JSON: errorNum 600. */
 MUST_CHECK enum errc request_json(struct request *r, struct val *out, struct error *err);
 MUST_CHECK enum errc request_object(struct request *r, struct val *out, struct error *err);
+
+/*
+ * The body, or a part of it, as a stream, for ON_HEADERS rows: exchange_want_stream
+ * and exchange_on_cancel, also when the body waited for a password to be checked.
+ */
+void request_take_stream(struct request *r, exchange_piece_fn on_piece, void (*on_gone)(void *ctx),
+                         void *ctx);
 
 /* The database of the URL in the catalog of the transaction: 1228 when unknown. */
 MUST_CHECK enum errc request_database(struct request *r, const struct catalog *c,
                                       const struct database **out, struct error *err);
 /* Its id, from a transaction of its own. */
 MUST_CHECK enum errc request_database_id(struct request *r, uint64_t *out, struct error *err);
-/* A collection of that database, by name or id: 1203 when unknown. */
+/*
+ * A collection of that database, by name or id: 1203 when unknown, ERR_FORBIDDEN
+ * when the user may not read it.
+ */
 MUST_CHECK enum errc request_collection(struct request *r, struct txn *t, struct slice name,
                                         const struct collection **out, struct error *err);
 
@@ -111,6 +128,19 @@ MUST_CHECK enum errc request_owner(struct request *r, struct stream_owner *out, 
  */
 bool request_read_collection(struct request *r, struct slice name, struct txn **t,
                              const struct collection **c);
+
+/* ---- what the user may do ---- */
+
+/* For the transactions that the request begins; NULL = everything. */
+struct access_rights *request_access(const struct request *r);
+enum access_level request_level(const struct request *r, struct slice collection);
+/* ERR_FORBIDDEN unless the user may change the structure of the database of the URL. */
+MUST_CHECK enum errc request_may_change(const struct request *r, struct error *err);
+/* ERR_FORBIDDEN unless the user has that level on the collection of that name. */
+MUST_CHECK enum errc request_may_use(const struct request *r, struct slice collection,
+                                     enum access_level need, struct error *err);
+/* May administer the server: users, databases, models. */
+bool request_is_admin(const struct request *r);
 
 /* ---- answering: each ends the request ---- */
 

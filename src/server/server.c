@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Start: store, models, workers, listener. Life of a request: on_headers (loop:
- * host rule, route, credentials) -> body -> handler (worker). Stop: refuse new
- * requests, wait for the running ones, then server_close in its order.
+ * Start: store, users, models, workers, listener. Requests go through admit.
+ * Stop: refuse new requests, wait for the running ones, then server_close in its
+ * order.
  *
  * Signals only set a flag, from the first line to the exit: the start looks at it
  * between its steps, the loop at every tick, and the stop no more.
@@ -10,13 +10,11 @@
 #include "server/server.h"
 #include "base/env.h"
 #include "base/log.h"
-#include "base/metrics.h"
-#include "base/val_text.h"
 #include "net/tls.h"
+#include "server/admit.h"
 #include "server/certificate.h"
 #include "server/context.h"
 #include "server/model_dir.h"
-#include "server/router.h"
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +26,6 @@ enum { TICK_MS = 100, CHORES_MS = 1000 };
 struct server {
     struct server_ctx ctx;
     struct server_options opt;
-    struct loop *loop;
     struct http_server *http;
     struct certificate *certificate; /* NULL without TLS */
     struct loop_timer *tick;
@@ -39,193 +36,6 @@ struct server {
 };
 
 static atomic_bool stop_was_asked, reload_was_asked; /* signals belong to the process */
-
-static struct metric requests_refused =
-    METRIC_COUNTER("themis_requests_refused_total", "Requests refused before a handler.");
-
-/* ---- a request ---- */
-
-static struct request *request_new(struct server *s, struct exchange *x)
-{
-    struct request *r = mem_zalloc(sizeof *r);
-
-    r->ctx = &s->ctx;
-    r->x = exchange_ref(x);
-    r->arena = arena_new((size_t)REQUEST_ARENA_MB * MIB);
-    r->db_name = slice_str("_system");
-    r->refs = 1;
-    return r;
-}
-
-static void refuse(struct request *r, const struct error *err)
-{
-    metric_add(&requests_refused, 1);
-    request_fail(r, err);
-}
-
-static bool decode_in(struct request *r, struct slice in, struct slice *out)
-{
-    struct buf text;
-    bool is_ok;
-
-    buf_init(&text, 64 * KIB);
-    is_ok = url_decode(in, false, &text) && !text.is_overfull && utf8_check(buf_slice(&text), NULL);
-    if (is_ok)
-        *out = arena_copy(r->arena, buf_slice(&text));
-    buf_release(&text);
-    return is_ok;
-}
-
-static enum errc find_route(struct request *r, struct route_match *m, struct error *err)
-{
-    struct slice db, rest, path = exchange_path(r->x);
-    char allowed[64];
-
-    if (!router_split_db(path, &db, &rest) || (db.len && !decode_in(r, db, &r->db_name)))
-        return fail(err, ERR_INVALID, "the path names no database after /_db/");
-    r->style = slice_starts(rest, "/v1/") ? API_OPENAI : API_ARANGO;
-    router_find(rest, exchange_method(r->x), m);
-    if (!m->allowed)
-        return fail(err, ERR_NOT_FOUND, "unknown path '%.*s'", SLICE_ARG(path));
-    if (!m->route) {
-        router_allow_text(m->allowed, allowed, sizeof allowed);
-        r->allow = arena_copy(r->arena, slice_str(allowed)).ptr;
-        return fail(err, ERR_METHOD, "this path takes %s", allowed);
-    }
-    for (size_t i = 0; i < REQUEST_PARAMS && m->params[i].len; i++)
-        if (!decode_in(r, m->params[i], &r->params[i]))
-            return fail(err, ERR_INVALID, "the path has a broken %%-escape or is not UTF-8");
-    r->route = m->route;
-    return OK;
-}
-
-/* A parameter that nobody reads would be a wish silently ignored. */
-static enum errc check_params(const struct request *r, struct error *err)
-{
-    struct slice query = exchange_query(r->x);
-
-    while (query.len) {
-        const char *amp = memchr(query.ptr, '&', query.len);
-        struct slice one = slice_of(query.ptr, amp ? (size_t)(amp - query.ptr) : query.len);
-        const char *equals = memchr(one.ptr, '=', one.len);
-        struct slice name = slice_of(one.ptr, equals ? (size_t)(equals - one.ptr) : one.len);
-        if (one.len && !router_takes_param(r->route, name))
-            return fail(err, ERR_INVALID, "unknown parameter '%.*s'", SLICE_ARG(name));
-        size_t skip = amp ? one.len + 1 : one.len;
-        query = slice_of(query.ptr + skip, query.len - skip);
-    }
-    return OK;
-}
-
-/* x-arango-trx-id: taken by rows that work inside; what only reads the catalog is not bound by it. */
-static enum errc read_stream_id(struct request *r, struct error *err)
-{
-    struct slice text = exchange_header(r->x, "x-arango-trx-id");
-    bool is_inside = r->route->runs_on == ON_POOL_TRX;
-    bool reads = exchange_method(r->x) & (METHOD_GET | METHOD_HEAD);
-
-    if (!text.len || (reads && !is_inside))
-        return OK;
-    if (!slice_to_u64(text, &r->stream_id) || !r->stream_id)
-        return fail(err, ERR_INVALID, "x-arango-trx-id must be the id of a transaction, not '%.*s'",
-                    SLICE_ARG(text));
-    if (!is_inside)
-        return fail_num(err, 1653, "'%s' cannot be part of a transaction", r->route->path);
-    return OK;
-}
-
-static enum errc check_identity(struct request *r, struct error *err)
-{
-    struct identity who;
-    const struct settings *s = r->ctx->settings;
-    enum errc rc =
-        auth_check(r->ctx->auth, exchange_header(r->x, "authorization"), s->auth, &who, err);
-
-    if (r->route->role == ROLE_NONE)
-        return OK;
-    if (rc != OK)
-        return rc;
-    if (!who.user[0] && s->auth)
-        return fail_num(err, 401, "credentials are required");
-    r->user = arena_copy(r->arena, slice_str(who.user[0] ? who.user : "root"));
-    return OK;
-}
-
-static enum errc admit(struct request *r, struct error *err)
-{
-    struct route_match m;
-    struct server_ctx *ctx = r->ctx;
-    enum errc rc =
-        auth_check_host(exchange_header(r->x, "host"), exchange_header(r->x, "origin"), ctx->host,
-                        ctx->port, ctx->settings->allowed_hosts, ctx->settings->cors_origins, err);
-
-    if (rc == OK)
-        rc = find_route(r, &m, err);
-    if (rc == OK)
-        rc = check_identity(r, err);
-    if (rc == OK)
-        rc = check_params(r, err);
-    if (rc == OK)
-        rc = read_stream_id(r, err);
-    if (rc == OK && atomic_load(&ctx->is_draining) && r->route->role != ROLE_NONE)
-        rc = fail(err, ERR_BUSY, "the server is shutting down");
-    return rc;
-}
-
-/* The client left before its request was whole: nobody else will free it. */
-static void on_gone(void *arg)
-{
-    struct request *r = arg;
-
-    if (!r->is_whole)
-        request_unref(r);
-}
-
-static void on_headers(void *arg, struct exchange *x)
-{
-    struct server *s = arg;
-    struct request *r = request_new(s, x);
-    struct error err = { 0 };
-
-    atomic_fetch_add(&s->ctx.requests, 1);
-    if (admit(r, &err) != OK) {
-        refuse(r, &err);
-        return;
-    }
-    exchange_set_user(x, r);
-    if (r->route->runs_on == ON_HEADERS) {
-        r->is_whole = true;
-        r->route->handler(r);
-        return;
-    }
-    exchange_on_cancel(x, on_gone, r);
-    size_t max = r->route->body_max == BODY_MAX ? (size_t)s->ctx.settings->max_body_bytes
-                                                : r->route->body_max;
-    exchange_want_body(x, max ? max : 64 * KIB);
-}
-
-static void run_handler(struct job *job)
-{
-    struct request *r = CONTAINER_OF(job, struct request, job);
-
-    r->route->handler(r);
-}
-
-static void on_request(void *arg, struct exchange *x)
-{
-    struct request *r = exchange_user(x);
-    struct error err = { 0 };
-
-    (void)arg;
-    r->is_whole = true;
-    if (r->route->runs_on == ON_LOOP) {
-        r->route->handler(r);
-        return;
-    }
-    r->job.run = run_handler;
-    if (pool_post(r->ctx->pool, &r->job, &err) != OK)
-        refuse(r, &err);
-}
 
 /* ---- time ---- */
 
@@ -254,7 +64,7 @@ static void begin_drain(struct server *s)
 {
     if (atomic_exchange(&s->ctx.is_draining, true))
         return;
-    s->drain_until_ms = loop_now_ms(s->loop) + (uint64_t)s->ctx.settings->drain_timeout_ms;
+    s->drain_until_ms = loop_now_ms(s->ctx.loop) + (uint64_t)s->ctx.settings->drain_timeout_ms;
     log_info("server", "stopping: %zu requests are running", http_server_active(s->http));
     http_server_drain(s->http);
 }
@@ -270,7 +80,7 @@ static void read_certificate_again(struct server *s)
 static void on_tick(void *arg)
 {
     struct server *s = arg;
-    uint64_t now_ms = loop_now_ms(s->loop);
+    uint64_t now_ms = loop_now_ms(s->ctx.loop);
 
     if (atomic_exchange(&reload_was_asked, false))
         read_certificate_again(s);
@@ -282,7 +92,7 @@ static void on_tick(void *arg)
             return;
         if (active)
             log_warn("server", "%zu requests did not end within drain_timeout_ms", active);
-        loop_stop(s->loop);
+        loop_stop(s->ctx.loop);
     } else if (now_ms - s->last_chores_ms >= CHORES_MS && !atomic_exchange(&s->has_chores, true)) {
         s->last_chores_ms = now_ms;
         s->chores_job.run = run_chores;
@@ -357,8 +167,9 @@ static enum errc open_parts(struct server *s, struct error *err)
         long cores = sysconf(_SC_NPROCESSORS_ONLN);
         workers = cores > 2 ? (unsigned)cores * 2 : 4;
     }
-    TRY(auth_open(&ctx->auth, set, err));
     TRY(store_open(&ctx->store, &store_opt, err));
+    TRY(users_open(&ctx->users, ctx->store, err));
+    TRY(auth_open(&ctx->auth, set, ctx->users, err));
     TRY(models_new(&ctx->models, &model_opt, err));
     for (size_t i = 0; i < s->opt.model_count; i++) {
         TRY(check_stop(s, err));
@@ -424,12 +235,14 @@ static enum errc listen_on(struct server *s, struct tls_config *tls, struct erro
                     .idle_ms = (uint64_t)set->idle_timeout_ms,
                     .pipeline = 16,
                     .streams = (size_t)set->max_streams },
-        .handler = { .on_headers = on_headers, .on_request = on_request, .ctx = s },
+        .handler = { .on_headers = admit_headers,
+                     .on_request = admit_request,
+                     .ctx = (void *)&s->ctx },
         .server_name = "themis/" THEMIS_VERSION,
         .tls = tls,
     };
 
-    return http_server_new(&s->http, s->loop, &opt, err);
+    return http_server_new(&s->http, s->ctx.loop, &opt, err);
 }
 
 enum errc server_open(struct server **out, const struct server_options *opt, struct error *err)
@@ -449,15 +262,15 @@ enum errc server_open(struct server **out, const struct server_options *opt, str
     TRY(certificate_open(&s->certificate, &tls, &s->opt.settings, err));
     TRY(open_parts(s, err));
     TRY(check_exposure(s, err));
-    TRY(loop_new(&s->loop, err));
+    TRY(loop_new(&s->ctx.loop, err));
     rc = listen_on(s, tls, err);
     tls = NULL;
     if (rc != OK)
         goto out;
     if (s->certificate)
-        certificate_on_change(s->certificate, s->loop, use_certificate, s);
+        certificate_on_change(s->certificate, s->ctx.loop, use_certificate, s);
     s->ctx.port = http_server_port(s->http);
-    s->tick = loop_timer_new(s->loop, on_tick, s);
+    s->tick = loop_timer_new(s->ctx.loop, on_tick, s);
     loop_timer_start(s->tick, TICK_MS, TICK_MS);
     *out = s;
     s = NULL;
@@ -480,7 +293,7 @@ uint16_t server_port(const struct server *s)
 void server_run(struct server *s)
 {
     atomic_store(&s->is_serving, true);
-    loop_run(s->loop);
+    loop_run(s->ctx.loop);
 }
 
 /*
@@ -503,9 +316,10 @@ void server_close(struct server *s)
     models_free(s->ctx.models);
     if (s->tick)
         loop_timer_free(s->tick);
-    loop_free(s->loop);
+    loop_free(s->ctx.loop);
     certificate_close(s->certificate);
     auth_close(s->ctx.auth);
+    users_close(s->ctx.users);
     store_close(s->ctx.store);
     mem_free(s);
 }

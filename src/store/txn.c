@@ -21,6 +21,8 @@ enum errc txn_begin(struct txn **out, struct store *s, const struct txn_options 
     if (s->settings && !s->settings->sync_writes)
         t->options.no_sync = true;
     t->must_sync = t->options.must_sync;
+    if (t->options.access)
+        t->options.access->ref(t->options.access);
     t->writes = write_set_new();
     t->reads = read_set_new();
     t->view = committer_view(s->committer);
@@ -35,6 +37,8 @@ void txn_end(struct txn *t)
     if (t->iters)
         BUG("a transaction ends before its iterators");
     committer_release(t->store->committer, t->view);
+    if (t->options.access)
+        t->options.access->unref(t->options.access);
     write_set_free(t->writes);
     read_set_free(t->reads);
     mem_free(t->counters);
@@ -212,9 +216,23 @@ static enum errc check_scope(const struct txn *t, const struct collection *c, bo
                     SLICE_ARG(c->name), is_write ? "writing" : "reading");
 }
 
+static enum errc ask_access(struct txn *t, const struct collection *c, enum access_level need,
+                            uint64_t *allowed, struct error *err)
+{
+    const struct access_rights *a = t->options.access;
+    if (!a || *allowed == c->id)
+        return OK;
+    enum errc rc = a->allow(a, catalog_database_by_id(t->view->catalog, c->db_id), c, need, err);
+    if (rc == OK)
+        *allowed = c->id;
+    return rc;
+}
+
 enum errc txn_open_write(struct txn *t, const struct collection *c, struct error *err)
 {
-    enum errc rc = check_scope(t, c, true, err);
+    enum errc rc = ask_access(t, c, ACCESS_WRITE, &t->write_allowed, err);
+    if (rc == OK)
+        rc = check_scope(t, c, true, err);
     if (rc == OK)
         guard(t, c);
     return rc;
@@ -222,7 +240,9 @@ enum errc txn_open_write(struct txn *t, const struct collection *c, struct error
 
 enum errc txn_open_read(struct txn *t, const struct collection *c, struct error *err)
 {
-    enum errc rc = check_scope(t, c, false, err);
+    enum errc rc = ask_access(t, c, ACCESS_READ, &t->read_allowed, err);
+    if (rc == OK)
+        rc = check_scope(t, c, false, err);
     if (rc == OK && is_serializable(t))
         guard(t, c);
     return rc;

@@ -9,6 +9,7 @@
 #define STORE_TXN_H
 
 #include "base/arena.h"
+#include "store/access.h"
 #include "store/kv.h"
 #include "store/store.h"
 
@@ -27,9 +28,10 @@ struct txn_scope {
 struct txn_options {
     enum isolation isolation;
     bool is_read_only;
-    bool no_sync;       /* answer after the log write; durable within 100 ms */
-    bool must_sync;     /* durable on return, whatever no_sync and the setting say */
-    uint64_t max_bytes; /* of writes; 0 = 512 MiB; more is ERR_LIMIT */
+    struct access_rights *access; /* who asks; NULL = everything is allowed. A reference is taken */
+    bool no_sync;                 /* answer after the log write; durable within 100 ms */
+    bool must_sync;               /* durable on return, whatever no_sync and the setting say */
+    uint64_t max_bytes;           /* of writes; 0 = 512 MiB; more is ERR_LIMIT */
     /* Borrowed until txn_end; NULL = all. Others are refused with errorNum 1652. */
     const struct txn_scope *scope;
 };

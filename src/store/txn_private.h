@@ -22,8 +22,9 @@ struct txn {
     struct catalog *catalog; /* borrowed; the new one of a catalog change */
     uint64_t guards[GUARDS_REMEMBERED];
     size_t guard_count;
-    struct val_builder *builder; /* owned; made when first used */
-    struct arena *scratch;       /* owned; of one document's write */
+    uint64_t read_allowed, write_allowed; /* ids of the collections that were asked for last */
+    struct val_builder *builder;          /* owned; made when first used */
+    struct arena *scratch;                /* owned; of one document's write */
     struct arena_mark scratch_start;
     bool is_removal, is_over, must_sync;
     uint64_t commit_seq;
@@ -35,7 +36,8 @@ void txn_add_count(struct txn *t, uint64_t object_id, int64_t delta);
 void txn_note_increment(struct txn *t, uint64_t collection_id, int64_t value);
 
 /*
- * Before the first use of a collection: 1652 when it is out of the scope. A
+ * Before the first use of a collection: ERR_FORBIDDEN when who asks may not, 1652
+ * when it is out of the scope. A
  * guard ties a writer to the catalog it reads: a change of the collection
  * (txn_break_guard) refuses writers that began before it, and readers where
  * reads count.

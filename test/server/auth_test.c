@@ -24,16 +24,19 @@ static struct auth *open_with(const char *password, const char *secret)
         close(fd);
         snprintf(s.jwt_secret_file, sizeof s.jwt_secret_file, "%s", path);
     }
-    if (auth_open(&a, &s, &err) != OK)
+    if (auth_open(&a, &s, NULL, &err) != OK)
         fail_msg("%s", err.text);
     if (secret)
         unlink(path);
     return a;
 }
 
-static enum errc check(const struct auth *a, const char *header, bool is_on, struct identity *who)
+static enum errc check(struct auth *a, const char *header, bool is_on, struct identity *who)
 {
-    return auth_check(a, slice_str(header), is_on, who, NULL);
+    enum errc rc = auth_check(a, slice_str(header), is_on, who, NULL);
+
+    buf_release(&who->password);
+    return rc;
 }
 
 static const char *basic(const char *pair)
