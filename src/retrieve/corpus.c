@@ -423,26 +423,45 @@ enum errc corpus_write(const struct corpus *c, const struct corpus_doc *doc,
     return rc;
 }
 
-static enum errc remove_once(const struct corpus *c, struct slice path, struct error *err)
+/* The document of that path with its chunks, if it is there. */
+static enum errc remove_document(struct txn *t, const struct collection *documents,
+                                 const struct collection *chunks, struct slice path,
+                                 struct arena *arena, size_t *removed, struct error *err)
 {
     enum errc rc = OK;
-    struct txn *t = NULL;
-    struct arena *arena = arena_new(0);
-    const struct collection *documents, *chunks;
     struct doc_options opt = { 0 };
     struct doc_change change;
     struct slice key = corpus_key(path, arena);
     struct val doc;
 
-    TRY(begin(c, false, &t, err));
-    TRY(find_collection(c, t, c->documents, &documents, err));
-    TRY(find_collection(c, t, c->chunks, &chunks, err));
     TRY(read_doc(t, documents, key, arena, &doc, err));
     if (val_is_null(doc))
-        TRY(fail_num(err, 1202, "no document was imported from '%.*s'", SLICE_ARG(path)));
+        return OK;
     TRY(remove_chunks(t, chunks, key, 0, (size_t)val_int(val_get(doc, slice_str("chunks"))), arena,
                       err));
     TRY(doc_remove(t, documents, key, &opt, arena, &change, err));
+    ++*removed;
+out:
+    return rc;
+}
+
+static enum errc remove_once(const struct corpus *c, const struct slice *paths, size_t count,
+                             size_t *removed, struct error *err)
+{
+    enum errc rc = OK;
+    struct txn *t = NULL;
+    struct arena *arena = arena_new(0);
+    const struct collection *documents, *chunks;
+
+    *removed = 0;
+    TRY(begin(c, false, &t, err));
+    TRY(find_collection(c, t, c->documents, &documents, err));
+    TRY(find_collection(c, t, c->chunks, &chunks, err));
+    for (size_t i = 0; i < count; i++) {
+        struct arena_mark mark = arena_mark(arena);
+        TRY(remove_document(t, documents, chunks, paths[i], arena, removed, err));
+        arena_rewind(arena, mark);
+    }
     TRY(txn_commit(t, err));
 out:
     txn_end(t);
@@ -450,12 +469,61 @@ out:
     return rc;
 }
 
-enum errc corpus_remove(const struct corpus *c, struct slice path, struct error *err)
+enum errc corpus_remove(const struct corpus *c, const struct slice *paths, size_t count,
+                        size_t *removed, struct error *err)
 {
     enum errc rc = ERR_CONFLICT;
 
     for (int i = 0; i < WRITE_TRIES && rc == ERR_CONFLICT; i++)
-        rc = remove_once(c, path, err);
+        rc = remove_once(c, paths, count, removed, err);
+    return rc;
+}
+
+/* Collects into *paths, which grows by doubling. */
+static enum errc gather_paths(struct txn *t, const struct collection *documents,
+                              struct slice prefix, struct arena *arena, struct slice **paths,
+                              size_t *count, struct error *err)
+{
+    enum errc rc = OK;
+    struct doc_iter *it = NULL;
+    size_t cap = 0;
+    struct val doc;
+
+    TRY(doc_iter_new(&it, t, documents, err));
+    while (doc_iter_next(it, &doc)) {
+        struct slice path = val_string(val_get(doc, slice_str("path")));
+        if (path.len < prefix.len || !slice_eq(slice_of(path.ptr, prefix.len), prefix))
+            continue;
+        if (*count == cap) {
+            struct slice *old = *paths;
+            cap = cap ? cap * 2 : 64;
+            *paths = arena_alloc(arena, cap * sizeof **paths);
+            if (*count > 0)
+                memcpy(*paths, old, *count * sizeof **paths);
+        }
+        (*paths)[(*count)++] = arena_copy(arena, path);
+    }
+    TRY(doc_iter_check(it, err));
+out:
+    doc_iter_free(it);
+    return rc;
+}
+
+enum errc corpus_paths(const struct corpus *c, struct slice prefix, struct arena *arena,
+                       struct slice **paths, size_t *count, struct error *err)
+{
+    enum errc rc = OK;
+    struct txn *t = NULL;
+    const struct collection *documents;
+
+    *paths = NULL;
+    *count = 0;
+    TRY(begin(c, true, &t, err));
+    documents = catalog_collection(txn_catalog(t), c->db_id, c->documents);
+    if (documents)
+        TRY(gather_paths(t, documents, prefix, arena, paths, count, err));
+out:
+    txn_end(t);
     return rc;
 }
 

@@ -59,8 +59,16 @@ MUST_CHECK enum errc corpus_is_unchanged(const struct corpus *c, const struct co
 MUST_CHECK enum errc corpus_write(const struct corpus *c, const struct corpus_doc *doc,
                                   const struct corpus_model *model, struct error *err);
 
-/* Removes both. ERR_NOT_FOUND names the path. */
-MUST_CHECK enum errc corpus_remove(const struct corpus *c, struct slice path, struct error *err);
+/*
+ * Removes the documents of these paths with their chunks in one transaction; tries again as
+ * corpus_write does. Paths that were not imported do not matter. *removed: how many were.
+ */
+MUST_CHECK enum errc corpus_remove(const struct corpus *c, const struct slice *paths, size_t count,
+                                   size_t *removed, struct error *err);
+
+/* Paths of the documents that begin with the prefix, in the arena. None without a collection. */
+MUST_CHECK enum errc corpus_paths(const struct corpus *c, struct slice prefix, struct arena *arena,
+                                  struct slice **paths, size_t *count, struct error *err);
 
 struct corpus_hit {
     struct rag_source_hit hit;

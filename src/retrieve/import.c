@@ -376,10 +376,3 @@ void rag_import_free(struct rag_import *im)
     arena_free(im->arena);
     mem_free(im);
 }
-
-enum errc rag_forget(const struct rag_env *env, const struct rag_import_options *opt,
-                     struct slice path, struct error *err)
-{
-    struct corpus c = corpus_of(env, opt->db_id, opt->documents, opt->chunks);
-    return corpus_remove(&c, path, err);
-}

@@ -79,6 +79,22 @@ void rag_import_free(struct rag_import *i);
 MUST_CHECK enum errc rag_forget(const struct rag_env *env, const struct rag_import_options *opt,
                                 struct slice path, struct error *err);
 
+/* What a folder still has. Borrowed. */
+struct rag_prune_options {
+    struct slice prefix;      /* of the paths that are looked at; not empty */
+    const struct slice *keep; /* paths */
+    size_t keep_count;
+    const atomic_bool *cancel; /* may be NULL */
+};
+
+/*
+ * Removes the documents below the prefix that are not among those to keep, each with its chunks
+ * in one transaction. *removed: their paths, in the arena; also after an error.
+ */
+MUST_CHECK enum errc rag_prune(const struct rag_env *env, const struct rag_import_options *opt,
+                               const struct rag_prune_options *prune, struct arena *arena,
+                               struct slice **removed, size_t *count, struct error *err);
+
 /* ---- ask and search ---- */
 
 struct rag_source_hit {

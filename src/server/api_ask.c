@@ -409,14 +409,24 @@ out:
         request_fail(r, &err);
 }
 
+/* Names of the collections, from the parameters of the URL. */
+static void read_collections(struct request *r, struct rag_import_options *opt)
+{
+    if (!request_param(r, "documents_collection", &opt->documents))
+        opt->documents = slice_of(NULL, 0);
+    if (!request_param(r, "chunks_collection", &opt->chunks))
+        opt->chunks = slice_of(NULL, 0);
+}
+
 static void delete_document(struct request *r)
 {
     struct error err = { 0 };
     struct rag_import_options opt = { 0 };
     struct slice path;
     struct reply a;
-    enum errc rc = check_collection(r, opt.documents, "documents", ACCESS_WRITE, &err);
 
+    read_collections(r, &opt);
+    enum errc rc = check_collection(r, opt.documents, "documents", ACCESS_WRITE, &err);
     if (rc == OK)
         rc = check_collection(r, opt.chunks, "chunks", ACCESS_WRITE, &err);
     if (rc == OK)
@@ -434,13 +444,71 @@ static void delete_document(struct request *r)
     reply_send_bare(&a, 200);
 }
 
+static enum errc read_prune(struct request *r, struct rag_import_options *opt,
+                            struct rag_prune_options *prune, struct error *err)
+{
+    static const char *const known[] = { "prefix", "keep", "documents_collection",
+                                         "chunks_collection" };
+    struct val body, list;
+    struct slice *keep;
+    enum errc rc = OK;
+
+    TRY(request_object(r, &body, err));
+    TRY(body_check_names(body, known, ARRAY_LEN(known), err));
+    TRY(body_text(body, "prefix", &prune->prefix, err));
+    TRY(body_text(body, "documents_collection", &opt->documents, err));
+    TRY(body_text(body, "chunks_collection", &opt->chunks, err));
+    list = val_get(body, slice_str("keep"));
+    if (val_type(list) != VAL_ARRAY) /* an absent list must not remove everything */
+        return fail(err, ERR_INVALID, "'keep' must be the array of the paths to keep");
+    keep = arena_alloc(r->arena, (val_count(list) + 1) * sizeof *keep);
+    for (size_t i = 0; i < val_count(list); i++) {
+        if (val_type(val_at(list, i)) != VAL_STRING)
+            return fail(err, ERR_INVALID, "'keep' must be an array of strings");
+        keep[i] = val_string(val_at(list, i));
+    }
+    prune->keep = keep;
+    prune->keep_count = val_count(list);
+    TRY(check_collection(r, opt->documents, "documents", ACCESS_WRITE, err));
+    TRY(check_collection(r, opt->chunks, "chunks", ACCESS_WRITE, err));
+    TRY(request_database_id(r, &opt->db_id, err));
+out:
+    return rc;
+}
+
+static void post_prune(struct request *r)
+{
+    struct error err = { 0 };
+    struct rag_import_options opt = { 0 };
+    struct rag_prune_options prune = { .cancel = exchange_cancel_flag(r->x) };
+    struct slice *removed;
+    size_t count;
+    struct reply a;
+    enum errc rc = OK;
+
+    TRY(read_prune(r, &opt, &prune, &err));
+    TRY(rag_prune(&r->ctx->rag, &opt, &prune, r->arena, &removed, &count, &err));
+    reply_begin(&a, r);
+    reply_int(&a, "removed", (int64_t)count);
+    reply_list(&a, "paths");
+    for (size_t i = 0; i < count; i++)
+        val_put_string(a.b, removed[i]);
+    reply_close(&a);
+    reply_send_bare(&a, 200);
+    return;
+out:
+    request_fail(r, &err);
+}
+
 const struct route api_ask_routes[] = {
     { METHOD_POST, "/v1/ask", ROLE_USER, ON_POOL, MIB, post_ask,
       "Answers a question from the documents, with citations." },
     { METHOD_POST, "/v1/search", ROLE_USER, ON_POOL, MIB, post_search, "The nearest passages." },
     { METHOD_POST, "/v1/import", ROLE_USER, ON_POOL, BODY_MAX, post_import,
       "Splits, embeds and stores texts." },
-    { METHOD_DELETE, "/v1/import?path", ROLE_USER, ON_POOL, 0, delete_document,
+    { METHOD_DELETE, "/v1/import?path&documents_collection&chunks_collection", ROLE_USER, ON_POOL, 0, delete_document,
       "Forgets a document and its chunks." },
+    { METHOD_POST, "/v1/import/prune", ROLE_USER, ON_POOL, BODY_MAX, post_prune,
+      "Forgets the documents below a prefix that are not in a list." },
     { 0 },
 };

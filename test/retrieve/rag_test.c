@@ -130,6 +130,64 @@ static void a_forgotten_document_is_gone(void **state)
     assert_int_equal(error_num(&err), 1202);
 }
 
+static void a_folder_is_pruned_to_what_it_still_has(void **state)
+{
+    static const char *const paths[] = { "docs/a.md", "docs/b.md", "docs/deep/c.md",
+                                         "docs-2/d.md" };
+    struct sim *s = *state;
+    struct rag_import_options opt = { .db_id = s->f.db_id };
+    const struct slice keep[] = { slice_str("docs/z.md"), slice_str("docs/a.md") };
+    struct rag_prune_options prune = { .prefix = slice_str("docs/"),
+                                       .keep = keep,
+                                       .keep_count = 2 };
+    struct arena *arena = arena_new(0);
+    struct rag_import_result r;
+    struct slice *removed;
+    struct error err;
+    size_t count;
+
+    assert_int_equal(rag_prune(&s->f.env, &opt, &prune, arena, &removed, &count, &err), OK);
+    assert_int_equal(count, 0); /* no collection yet */
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++)
+        assert_int_equal(import_text(&s->f, paths[i], "# A\n\nText.", &r, &err), OK);
+    assert_int_equal(rag_prune(&s->f.env, &opt, &prune, arena, &removed, &count, &err), OK);
+    assert_int_equal(count, 2);
+    for (size_t i = 0; i < count; i++)
+        assert_true(slice_is(removed[i], "docs/b.md") || slice_is(removed[i], "docs/deep/c.md"));
+    assert_int_equal(fixture_count(&s->f, "documents"), 2);
+    assert_int_equal(fixture_count(&s->f, "chunks"), 2);
+    assert_int_equal(rag_forget(&s->f.env, &opt, slice_str("docs/a.md"), &err), OK);
+    assert_int_equal(rag_forget(&s->f.env, &opt, slice_str("docs-2/d.md"), &err), OK);
+    prune.prefix = slice_of(NULL, 0);
+    assert_int_equal(rag_prune(&s->f.env, &opt, &prune, arena, &removed, &count, &err),
+                     ERR_INVALID);
+    arena_free(arena);
+}
+
+static void many_documents_are_pruned(void **state)
+{
+    enum { MANY = 200 };
+    struct sim *s = *state;
+    struct rag_import_options opt = { .db_id = s->f.db_id };
+    struct rag_prune_options prune = { .prefix = slice_str("m/") };
+    struct arena *arena = arena_new(0);
+    struct rag_source sources[MANY];
+    struct rag_import_result r;
+    struct slice *removed;
+    struct error err;
+    size_t count;
+
+    for (int i = 0; i < MANY; i++)
+        sources[i] = (struct rag_source){ .path = slice_str(arena_printf(arena, "m/%d", i)),
+                                          .text = slice_str("Text.") };
+    assert_int_equal(import_run(&s->f, sources, MANY, &r, &err), OK);
+    assert_int_equal(rag_prune(&s->f.env, &opt, &prune, arena, &removed, &count, &err), OK);
+    assert_int_equal(count, MANY);
+    assert_int_equal(fixture_count(&s->f, "documents"), 0);
+    assert_int_equal(fixture_count(&s->f, "chunks"), 0);
+    arena_free(arena);
+}
+
 static void an_empty_document_has_no_chunks(void **state)
 {
     struct sim *s = *state;
@@ -597,6 +655,8 @@ int main(void)
         WITH_SIM(a_second_import_of_the_same_changes_nothing),
         WITH_SIM(a_changed_document_replaces_its_chunks),
         WITH_SIM(a_forgotten_document_is_gone),
+        WITH_SIM(a_folder_is_pruned_to_what_it_still_has),
+        WITH_SIM(many_documents_are_pruned),
         WITH_SIM(an_empty_document_has_no_chunks),
         WITH_SIM(copies_of_a_text_are_one_hit),
         WITH_SIM(broken_sources_are_named),
