@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* ---- arguments ---- */
 
@@ -136,30 +137,43 @@ static struct slice print_body(struct cli *c, struct val body)
     return copy;
 }
 
-bool cli_call(struct cli *c, const char *method, const char *path, struct val body, struct val *out)
+int cli_try(struct cli *c, const char *method, const char *path, struct val body, struct val *out,
+            const char **why)
 {
     struct error err = { 0 };
     struct http_reply reply;
     struct http_call call = { .method = method,
                               .path = cli_db_path(c, path),
                               .body = print_body(c, body) };
-    bool is_ok = false;
+    int status;
 
     if (call.body.len)
         call.content_type = "application/json";
     if (http_client_call(c->client, &call, &reply, &err) != OK) {
-        cli_fail("%s", err.text);
-        return false;
+        *why = arena_printf(c->arena, "%s", err.text);
+        return 0;
     }
     struct slice text = buf_slice(&reply.body);
-    if (reply.status >= 400)
-        cli_fail("%s", cli_error_text(c, reply.status, text));
-    else if (val_parse(text, c->arena, out, &err) != OK)
-        cli_fail("the server's answer is not JSON: %s", err.text);
-    else
-        is_ok = true;
+    status = reply.status;
+    if (status >= 400) {
+        *why = cli_error_text(c, status, text);
+    } else if (val_parse(text, c->arena, out, &err) != OK) {
+        *why = arena_printf(c->arena, "the server's answer is not JSON: %s", err.text);
+        status = 0;
+    }
     http_reply_release(&reply);
-    return is_ok;
+    return status;
+}
+
+bool cli_call(struct cli *c, const char *method, const char *path, struct val body, struct val *out)
+{
+    const char *why;
+    int status = cli_try(c, method, path, body, out, &why);
+
+    if (status > 0 && status < 400)
+        return true;
+    cli_fail("%s", why);
+    return false;
 }
 
 struct events {
@@ -266,28 +280,19 @@ struct val cli_object(struct cli *c, const char *const *names, const struct val 
     return val_new_object(c->arena, kept_names, kept, n);
 }
 
-bool cli_read_file(const char *path, size_t max, struct buf *out)
+enum errc cli_read_all(int file, size_t max, struct buf *out, struct error *err)
 {
     char piece[64 * KIB];
-    size_t n;
-    FILE *f = strcmp(path, "-") ? fopen(path, "rb") : stdin;
+    ssize_t n;
 
-    buf_init(out, max);
-    if (!f) {
-        cli_fail("cannot read %s: %s", path, strerror(errno));
-        return false;
+    out->max = max;
+    while ((n = read(file, piece, sizeof piece)) != 0 && !out->is_overfull) {
+        if (n > 0)
+            buf_add(out, piece, (size_t)n);
+        else if (errno != EINTR)
+            return fail(err, ERR_IO, "it cannot be read: %s", strerror(errno));
     }
-    while ((n = fread(piece, 1, sizeof piece, f)) > 0 && !out->is_overfull)
-        buf_add(out, piece, n);
-    bool is_bad = ferror(f);
-    int why = errno;
-    if (f != stdin)
-        fclose(f);
-    if (is_bad)
-        cli_fail("cannot read %s: %s", path, strerror(why));
-    else if (out->is_overfull)
-        cli_fail("%s is larger than %zu bytes", path, max);
-    if (is_bad || out->is_overfull)
-        buf_release(out);
-    return !is_bad && !out->is_overfull;
+    if (out->is_overfull)
+        return fail(err, ERR_TOO_LARGE, "it is larger than %zu bytes", max);
+    return OK;
 }

@@ -29,8 +29,8 @@ struct command {
     int (*run)(struct cli *c, int argc, char **argv); /* argv[0] is the first argument */
 };
 
-extern const struct command command_ask, command_backup, command_chat, command_embed,
-    command_import, command_model, command_query, command_restore, command_status;
+extern const struct command command_ask, command_backup, command_chat, command_convert,
+    command_embed, command_import, command_model, command_query, command_restore, command_status;
 
 /* ---- arguments ---- */
 
@@ -52,6 +52,9 @@ int cli_fail(const char *fmt, ...) PRINTF_LIKE(1, 2);
 /* Sends JSON (null = no body) and reads JSON. Prints the error itself; false then. */
 bool cli_call(struct cli *c, const char *method, const char *path, struct val body,
               struct val *out);
+/* The same without a word: the status, or 0 when there was no answer; *why from 400 on and for 0. */
+int cli_try(struct cli *c, const char *method, const char *path, struct val body, struct val *out,
+            const char **why);
 /* The path within the chosen database. */
 const char *cli_db_path(struct cli *c, const char *path);
 /* "message" of an error answer in either API's shape. */
@@ -69,7 +72,7 @@ struct val cli_text(struct cli *c, const char *text);
 /* An object of the members that are not VAL_NONE. */
 struct val cli_object(struct cli *c, const char *const *names, const struct val *values,
                       size_t count);
-/* A whole file or standard input ("-"); NULL slice after an error message. */
-bool cli_read_file(const char *path, size_t max, struct buf *out);
+/* All that the descriptor gives, added to out; at most max bytes. err does not name the file. */
+MUST_CHECK enum errc cli_read_all(int file, size_t max, struct buf *out, struct error *err);
 
 #endif

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+enum { QUERY_BYTES_MAX = 16 * MIB };
+
 static const char *prompt(EditLine *el)
 {
     (void)el;
@@ -93,9 +95,12 @@ static int run(struct cli *c, int argc, char **argv)
         return repl(c);
     if (argc)
         return run_query(c, argv[0], bind) ? EXIT_DONE : EXIT_FAILED;
-    if (!cli_read_file("-", 16 * MIB, &text))
-        return EXIT_FAILED;
-    bool is_ok = run_query(c, buf_cstr(&text), bind);
+    buf_init(&text, 0);
+    bool is_ok = cli_read_all(STDIN_FILENO, QUERY_BYTES_MAX, &text, &err) == OK;
+    if (is_ok)
+        is_ok = run_query(c, buf_cstr(&text), bind);
+    else
+        cli_fail("standard input: %s", err.text);
     buf_release(&text);
     return is_ok ? EXIT_DONE : EXIT_FAILED;
 }

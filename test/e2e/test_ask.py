@@ -46,16 +46,28 @@ def test_answer_cites(imported):
     assert answer["answer"].strip()
     assert answer["citations"], answer
     assert "samples/medical/vaccination-guideline.md" in {c["path"] for c in answer["citations"]}
-    by_number = {source["number"]: source for source in answer["sources"]}
-    for citation in answer["citations"]:
-        source = by_number[citation["source"]]
-        assert citation["path"] == source["path"]
-        file = (ROOT / citation["path"]).read_bytes()
-        quoted = file[citation["from"]:citation["to"]].decode()
-        assert " ".join(quoted.split()) == " ".join(citation["quote"].split())
-        spoken = answer["answer"].encode()[citation["answer_from"]:citation["answer_to"]]
-        assert spoken.decode().strip()
     assert answer["usage"]["completion_tokens"] > 0
+
+
+def test_citations_cut_whole_sentences_out_of_the_file(imported):
+    count = 0
+    for question, _, _ in questions():
+        answer = ask(imported, question)
+        by_number = {source["number"]: source for source in answer["sources"]}
+        for citation in answer["citations"]:
+            count += 1
+            source = by_number[citation["source"]]
+            assert citation["path"] == source["path"]
+            assert source["from"] <= citation["from"] < citation["to"] <= source["to"]
+            file = (ROOT / citation["path"]).read_bytes()
+            assert file[citation["from"]:citation["to"]].decode() == citation["quote"]
+            before = file[:citation["from"]].decode()
+            after = file[citation["to"]:].decode()
+            assert re.search(r"(^|[.!?:]['\")]*\s+|\n)[ \t]*$", before), citation
+            assert re.match(r"\s|$", after), citation
+            spoken = answer["answer"].encode()[citation["answer_from"]:citation["answer_to"]]
+            assert spoken.decode().strip()
+    assert count >= 8
 
 
 def test_streamed_and_printed(imported):

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Documents as people have them, through the shell: PDF, HTML, CSV, mixed folders, and taking them
+out again."""
+import json
+
+import pytest
+
+from conftest import cli
+
+PAGE = """<!doctype html><html><head><meta charset="iso-8859-1"><title>Caf\xe9 rules</title></head>
+<body><nav>Home</nav><h1>Rules</h1><p>The coffee machine Zephyrine is cleaned by Odile
+every Monday.</p><script>alert("Zephyrine")</script></body></html>"""
+
+
+def pdf(*lines):
+    """A small PDF of one page."""
+    text = "BT /F1 12 Tf 72 720 Td " + " ".join(f"({line}) Tj 0 -20 Td" for line in lines) + " ET"
+    parts = ["<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+             "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R"
+             " /Resources << /Font << /F1 5 0 R >> >> >>",
+             f"<< /Length {len(text)} >>\nstream\n{text}\nendstream",
+             "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"]
+    out, offsets = "%PDF-1.4\n", []
+    for number, part in enumerate(parts, 1):
+        offsets.append(len(out))
+        out += f"{number} 0 obj\n{part}\nendobj\n"
+    table = "".join(f"{offset:010} 00000 n \n" for offset in offsets)
+    return (out + f"xref\n0 {len(parts) + 1}\n0000000000 65535 f \n{table}"
+            f"trailer << /Size {len(parts) + 1} /Root 1 0 R >>\nstartxref\n{len(out)}\n%%EOF\n").encode()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = tmp_path / "mixed"
+    (path / "deep").mkdir(parents=True)
+    return path
+
+
+def load(server, *words, status=0):
+    return json.loads(cli(server, "--json", "import", *words, status=status).stdout)
+
+
+def chunks(server, word):
+    return server.rows("FOR c IN chunks FILTER CONTAINS(c.text, @w) RETURN {path: c.path, title: c.title,"
+                       " text: c.text, from: c.from, to: c.to}", w=word)
+
+
+def test_kinds(real, folder):
+    (folder / "letter.pdf").write_bytes(pdf("The parrot Quillon lives in room seven.",
+                                            "He is fed twice a day."))
+    (folder / "no-ending").write_bytes(pdf("The tortoise Brunhild sleeps in winter."))
+    (folder / "deep" / "page.html").write_bytes(PAGE.encode("latin-1"))
+    (folder / "people.csv").write_text('Name;Town\n"Xanthippe; the elder";Ghent\nYorick;"Ulm\nan der Donau"\n')
+    (folder / "note.md").write_text("# Note\n\nThe key Wendeltreppe hangs by the door.\n")
+    done = load(real, folder)
+    assert (done["documents"], done["skipped"]) == (5, 0)
+    assert "room seven" in chunks(real, "Quillon")[0]["text"]
+    assert "winter" in chunks(real, "Brunhild")[0]["text"]
+    (page,) = chunks(real, "Zephyrine")
+    assert page["title"] == "Caf\xe9 rules" and page["text"].startswith("# Rules")
+    assert "alert" not in page["text"] and "Home" not in page["text"]
+    assert "- Name: Xanthippe; the elder; Town: Ghent" in chunks(real, "Xanthippe")[0]["text"]
+    assert "Town: Ulm an der Donau" in chunks(real, "Yorick")[0]["text"]
+    kinds = real.rows("FOR d IN documents FILTER CONTAINS(d.path, 'mixed/') "
+                      "RETURN d.attributes.source_format")
+    assert sorted(map(str, kinds)) == ["None", "csv", "html", "pdf", "pdf"]
+    assert load(real, folder)["unchanged"] == 5
+
+
+def test_bad_files_are_listed_and_stop_nothing(real, folder):
+    whole = pdf("Never read.")
+    (folder / "good.md").write_text("The lamp Uhrwerk glows.\n")
+    (folder / "cut.pdf").write_bytes(whole[:40])
+    (folder / "noise.pdf").write_bytes(b"%PDF-1.7\n" + bytes(range(256)) * 50)
+    (folder / "empty.pdf").write_bytes(pdf())
+    (folder / "empty.html").write_bytes(b"")
+    (folder / "open.csv").write_text('a,b\n1,"2\n')
+    (folder / "photo.jpg").write_bytes(b"\xff\xd8\xff\xe0" + bytes(200))
+    (folder / "rows.jsonl").write_text('{"a": 1}\n')
+    (folder / "gone.md").symlink_to(folder / "nowhere")
+    done = load(real, folder)
+    assert done["documents"] == 1
+    reasons = {item["path"].rsplit("/", 1)[1]: item["reason"] for item in done["failed"]}
+    assert done["skipped"] == len(reasons) == 8
+    assert "no text" in reasons["empty.pdf"]
+    assert "not UTF-8" in reasons["photo.jpg"]
+    assert "line 2" in reasons["open.csv"]
+    assert "--collection" in reasons["rows.jsonl"]
+    assert "No such file" in reasons["gone.md"]
+    assert all(reasons.values())
+    assert chunks(real, "Uhrwerk")
+    shown = cli(real, "import", folder)
+    assert "8 skipped" in shown.stdout and "photo.jpg: it is not UTF-8" in shown.stderr
+    load(real, folder / "cut.pdf", status=1)  # nothing but a bad file
+
+
+def test_a_refused_document_does_not_take_its_batch_along(start, folder):
+    """One text is larger than a body may be; the others of its batch are imported."""
+    server = start(settings=["max_body_bytes=100000"])
+    (folder / "a.md").write_text("The kite Ostwind flies.\n")
+    (folder / "m.md").write_text("word " * 30000)
+    (folder / "z.md").write_text("The kite Westwind falls.\n")
+    done = load(server, folder)
+    assert done["documents"] == 2
+    assert [item["path"].rsplit("/", 1)[1] for item in done["failed"]] == ["m.md"]
+
+
+def test_names_that_are_not_utf8_are_listed(real, folder):
+    (folder / "a.md").write_text("The kite Nordwind rests.\n")
+    with open(bytes(folder) + b"/\xff.md", "w") as file:
+        file.write("x\n")
+    done = load(real, folder)
+    assert done["documents"] == 1
+    (bad,) = done["failed"]
+    assert bad["path"].endswith("/?.md") and "name" in bad["reason"]
+    assert load(real, folder, "--prune")["removed"] == 0
+
+
+def test_csv_as_rows(real, folder):
+    table = folder / "t.csv"
+    table.write_text("n,code,text\n12,007,\"a, b\"\n-3.5,1e2,\n")
+    assert load(real, table, "--collection", "csvrows")["rows"] == 2
+    assert real.rows("FOR r IN csvrows SORT r.n RETURN UNSET(r, '_key', '_id', '_rev')") == [
+        {"n": -3.5, "code": 100}, {"n": 12, "code": "007", "text": "a, b"}]
+
+
+def test_prune(real, folder):
+    for name in ("a.md", "b.md", "deep/c.md"):
+        (folder / name).write_text(f"# {name}\n\nThe bell Rosalinde-{name[-4]} rings.\n")
+    beside = folder.parent / "mixed-other.md"
+    beside.write_text("The bell Rosalinde-x rings beside.\n")
+    load(real, folder)
+    load(real, beside)
+    (folder / "b.md").unlink()
+    (folder / "deep" / "c.md").unlink()
+    assert load(real, folder)["removed"] == 0
+    assert len(chunks(real, "Rosalinde")) == 4
+    done = load(real, folder, "--prune")
+    assert (done["removed"], done["unchanged"]) == (2, 1)
+    assert sorted(c["path"].rsplit("/", 1)[1] for c in chunks(real, "Rosalinde")) == ["a.md", "mixed-other.md"]
+    left = real.rows("FOR d IN documents FILTER STARTS_WITH(d.path, @p) RETURN d.path", p=str(folder.parent))
+    assert len(left) == 2
+    (folder / "a.md").write_bytes(b"\xff\xfe")  # unreadable, but there
+    assert load(real, folder, "--prune", status=1)["removed"] == 0
+    assert len(chunks(real, "Rosalinde")) == 2
+    (folder / "a.md").unlink()
+    assert load(real, folder, "--prune")["removed"] == 1
+    load(real, folder.parent / "missing", "--prune", status=1)
+    assert len(chunks(real, "Rosalinde")) == 1
+
+
+def test_prune_over_http(real):
+    docs = [{"path": f"http-prune/{n}", "text": f"The gong Tamsin {n} sounds."} for n in range(3)]
+    assert real.request("POST", "/v1/import", json={"documents": docs}).status_code == 200
+    for bad in ({"prefix": "http-prune/"}, {"prefix": "", "keep": []}, {"keep": []},
+                {"prefix": "http-prune/", "keep": [1]}, {"prefix": "http-prune/", "keep": [], "x": 1}):
+        assert real.request("POST", "/v1/import/prune", json=bad).status_code == 400, bad
+    assert len(chunks(real, "Tamsin")) == 3
+    answer = real.request("POST", "/v1/import/prune",
+                          json={"prefix": "http-prune/", "keep": ["http-prune/1"]}).json()
+    assert answer["removed"] == 2 and sorted(answer["paths"]) == ["http-prune/0", "http-prune/2"]
+    assert [c["path"] for c in chunks(real, "Tamsin")] == ["http-prune/1"]
+    for path, status in (("http-prune/1", 200), ("http-prune/1", 404), ("", 400)):
+        assert real.request("DELETE", "/v1/import", params={"path": path}).status_code == status
+    assert chunks(real, "Tamsin") == []
+
+
+def test_offsets_cut_the_text(real, folder):
+    """For text and Markdown every stored chunk is exactly the bytes of the file that it names."""
+    text = "# \xc4rger\n\n" + "".join(f"Sentence {n} of \u20ac {n},50 stands here. " for n in range(300))
+    (folder / "long.md").write_text(text)
+    load(real, folder)
+    data = (folder / "long.md").read_bytes()
+    found = [c for c in chunks(real, "stands here") if c["path"].endswith("long.md")]
+    assert len(found) > 10
+    for c in found:
+        assert data[c["from"]:c["to"]].decode() == c["text"]
