@@ -52,7 +52,7 @@ int cli_fail(const char *fmt, ...) PRINTF_LIKE(1, 2);
 /* Sends JSON (null = no body) and reads JSON. Prints the error itself; false then. */
 bool cli_call(struct cli *c, const char *method, const char *path, struct val body,
               struct val *out);
-/* The same without a word: the status, or 0 when there was no answer; *why from 400 on and for 0. */
+/* The same without a word: the status, or 0 without an answer; *why from 400 on and for 0. */
 int cli_try(struct cli *c, const char *method, const char *path, struct val body, struct val *out,
             const char **why);
 /* The path within the chosen database. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/csv.h"
 
-
 static bool is_line_end(char c)
 {
     return c == '\n' || c == '\r';
