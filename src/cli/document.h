@@ -25,7 +25,7 @@ struct document {
     const char *source; /* "pdf", "html", "csv", or NULL when the body is the file itself */
 };
 
-/* Of the open file, whose bytes have been read. err says what is wrong with it, without its name. */
+/* Of the open file, whose bytes have been read. err says what is wrong, without its name. */
 MUST_CHECK enum errc document_read(int file, enum document_kind kind, struct slice bytes,
                                    struct document *out, struct error *err);
 

@@ -38,7 +38,8 @@ enum ask_stage { ASK_START, ASK_EMBED, ASK_WEIGH, ASK_GENERATE, ASK_DONE };
 
 struct rag_ask {
     const struct rag_env *env;
-    struct rag_ask_options opt; /* slices in the arena */
+    struct rag_ask_options opt; /* slices in the arena; without sampling */
+    struct gen_sampling sampling;
     struct arena *arena;
     struct corpus corpus;
     enum ask_stage stage;
@@ -257,7 +258,8 @@ static enum errc start_generate(struct rag_ask *a, struct error *err)
                                          .model = &a->chat,
                                          .max_tokens = max_tokens };
     struct gen_request req = { .model = a->answer.model,
-                               .sampling = gen_sampling_default(),
+                               .sampling = a->sampling,
+                               .tenant = a->opt.tenant,
                                .max_tokens = max_tokens,
                                .stops = &line_end,
                                .stop_count = a->has_focus ? 1 : 0,
@@ -266,7 +268,6 @@ static enum errc start_generate(struct rag_ask *a, struct error *err)
                                .ctx = a };
 
     TRY(ask_prompt_build(g, &prompt, a->arena, &req.messages, &a->used, err));
-    req.sampling.temperature = isnan(a->opt.temperature) ? 0 : a->opt.temperature;
     a->since_us = now_us(a);
     gate_arm(&a->gate);
     TRY(g->submit(g, &req, err));
@@ -277,6 +278,7 @@ out:
 static void answer_unknown(struct rag_ask *a)
 {
     a->answer.text = slice_str(ask_prompt_unknown);
+    a->answer.finish = GEN_STOP;
     a->answer.is_answered = false;
     if (a->opt.on_text)
         a->opt.on_text(a->opt.ctx, a->answer.text);
@@ -286,6 +288,7 @@ static void finish_answer(struct rag_ask *a)
 {
     a->answer.generate_us = now_us(a) - a->since_us;
     a->answer.text = buf_slice(&a->text);
+    a->answer.finish = a->finish;
     a->answer.prompt_tokens = a->prompt_tokens;
     a->answer.completion_tokens = a->completion_tokens;
     a->answer.is_answered = !cite_says_unknown(a->answer.text);
@@ -316,6 +319,14 @@ enum errc rag_ask_start(struct rag_ask **out, const struct rag_env *env,
     a->opt.question = arena_copy(a->arena, opt->question);
     a->opt.model = arena_copy(a->arena, opt->model);
     a->opt.embedding_model = arena_copy(a->arena, opt->embedding_model);
+    a->opt.tenant = arena_copy(a->arena, opt->tenant);
+    a->opt.sampling = NULL;
+    if (opt->sampling) {
+        a->sampling = *opt->sampling;
+    } else {
+        a->sampling = gen_sampling_default();
+        a->sampling.temperature = isnan(opt->temperature) ? 0 : opt->temperature;
+    }
     a->corpus = corpus_of(env, opt->db_id, slice_of(NULL, 0), arena_copy(a->arena, opt->chunks));
     a->gate.wake = wake;
     buf_init(&a->text, ANSWER_BYTES_MAX);

@@ -115,15 +115,17 @@ struct rag_citation {
 struct rag_ask_options {
     uint64_t db_id;
     struct slice question;
-    struct slice chunks;          /* collection; empty = "chunks" */
-    struct slice model;           /* chat model; empty = default */
-    struct slice embedding_model; /* empty = default */
-    uint32_t top_k;               /* 0 = setting */
-    double min_score;             /* NAN = setting */
-    uint32_t max_tokens;          /* 0 = 256 */
-    double temperature;           /* NAN = 0 */
-    bool search_only;             /* hits, no answer */
-    bool is_quick;                /* search_only: order and relevance by the chunks alone */
+    struct slice chunks;                 /* collection; empty = "chunks" */
+    struct slice model;                  /* chat model; empty = default */
+    struct slice embedding_model;        /* empty = default */
+    uint32_t top_k;                      /* 0 = setting */
+    double min_score;                    /* NAN = setting */
+    uint32_t max_tokens;                 /* 0 = 256 */
+    double temperature;                  /* NAN = 0; unless there is sampling */
+    const struct gen_sampling *sampling; /* borrowed by rag_ask_start; NULL = greedy */
+    struct slice tenant;                 /* who shares prompts' beginnings */
+    bool search_only;                    /* hits, no answer */
+    bool is_quick;                       /* search_only: order and relevance by the chunks alone */
     /* Events from any thread, in order; borrowed. May be NULL. */
     void (*on_sources)(void *ctx, const struct rag_source_hit *hits, size_t count);
     void (*on_text)(void *ctx, struct slice text);
@@ -139,6 +141,7 @@ struct rag_answer {
     const struct rag_citation *citations;
     size_t citation_count;
     struct slice model, embedding_model;
+    enum gen_finish finish; /* GEN_STOP when no model was asked */
     uint32_t prompt_tokens, completion_tokens;
     uint64_t embed_us, search_us, generate_us;
 };

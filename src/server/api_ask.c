@@ -4,12 +4,11 @@
  * passages alone; /v1/import: texts become documents and chunks.
  */
 #include "base/val_text.h"
+#include "server/ask_flow.h"
 #include "server/body.h"
 #include "server/reply.h"
 #include "server/router.h"
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 
 enum { IMPORT_DOCS_MAX = 1000 };
 
@@ -43,64 +42,21 @@ static enum errc check_collection(struct request *r, struct slice name, const ch
 
 struct ask {
     struct request *r;
-    struct rag_ask *ask;
     bool is_streaming, is_search, has_begun;
-    atomic_bool is_due;   /* the operation asked for its next step */
-    pthread_mutex_t lock; /* of text, which comes from a lane */
-    struct buf text;      /* of the answer, not sent yet */
 };
-
-static void put_hits(struct reply *a, const struct rag_source_hit *hits, size_t count)
-{
-    reply_list(a, "sources");
-    for (size_t i = 0; i < count; i++) {
-        reply_open(a, NULL);
-        reply_int(a, "number", (int64_t)i + 1);
-        reply_text(a, "key", hits[i].key);
-        reply_text(a, "title", hits[i].title);
-        reply_text(a, "path", hits[i].path);
-        reply_int(a, "from", (int64_t)hits[i].from);
-        reply_int(a, "to", (int64_t)hits[i].to);
-        reply_double(a, "score", hits[i].score);
-        reply_text(a, "text", hits[i].text);
-        reply_close(a);
-    }
-    reply_close(a);
-}
-
-static void put_citations(struct reply *a, const struct rag_answer *answer)
-{
-    reply_list(a, "citations");
-    for (size_t i = 0; i < answer->citation_count; i++) {
-        const struct rag_citation *c = &answer->citations[i];
-        const struct rag_source_hit *hit = &answer->hits[c->source - 1];
-        reply_open(a, NULL);
-        reply_int(a, "source", c->source);
-        reply_text(a, "title", hit->title);
-        reply_text(a, "path", hit->path);
-        reply_int(a, "from", (int64_t)c->from);
-        reply_int(a, "to", (int64_t)c->to);
-        reply_int(a, "answer_from", (int64_t)c->answer_from);
-        reply_int(a, "answer_to", (int64_t)c->answer_to);
-        reply_text(a, "quote", c->quote);
-        reply_double(a, "score", c->score);
-        reply_close(a);
-    }
-    reply_close(a);
-}
 
 static void put_answer(struct reply *a, const struct ask *k, const struct rag_answer *answer)
 {
     if (!k->is_search) {
         reply_text(a, "answer", answer->text);
         reply_bool(a, "answered", answer->is_answered);
-    }
-    if (k->is_search)
+    } else {
         reply_bool(a, "relevant", answer->is_answered);
+    }
     reply_double(a, "relevance", answer->relevance);
-    put_hits(a, answer->hits, answer->hit_count);
+    ask_put_sources(a, answer);
     if (!k->is_search) {
-        put_citations(a, answer);
+        ask_put_citations(a, answer);
         reply_text(a, "model", answer->model);
     }
     reply_text(a, "embedding_model", answer->embedding_model);
@@ -115,134 +71,70 @@ static void put_answer(struct reply *a, const struct ask *k, const struct rag_an
     reply_close(a);
 }
 
-/* Called by the lane, which has no time for JSON. */
-static void on_text(void *ctx, struct slice text)
-{
-    struct ask *k = ctx;
-
-    pthread_mutex_lock(&k->lock);
-    buf_add_slice(&k->text, text);
-    pthread_mutex_unlock(&k->lock);
-    request_wake(k->r);
-}
-
-static void begin_events(struct ask *k)
+static void send_event(struct ask *k, struct slice json)
 {
     if (!k->has_begun)
         exchange_start_events(k->r->x, NULL, 0);
     k->has_begun = true;
+    exchange_event(k->r->x, json);
 }
 
-/* One event of all the text that has come since the last. */
-static void flush_text(struct ask *k)
-{
-    struct buf text, event;
-
-    pthread_mutex_lock(&k->lock);
-    text = k->text;
-    buf_init(&k->text, 0);
-    pthread_mutex_unlock(&k->lock);
-    if (text.len) {
-        buf_init(&event, 0);
-        buf_add_str(&event, "{\"type\":\"text\",\"text\":");
-        val_print_string(buf_slice(&text), &event);
-        buf_add_char(&event, '}');
-        begin_events(k);
-        exchange_event(k->r->x, buf_slice(&event));
-        buf_release(&event);
-    }
-    buf_release(&text);
-}
-
-static void send_event(struct ask *k, struct val v)
+static void send_value(struct ask *k, struct val v)
 {
     struct buf text;
 
     buf_init(&text, 0);
     val_print(v, &text);
-    begin_events(k);
-    exchange_event(k->r->x, buf_slice(&text));
+    send_event(k, buf_slice(&text));
     buf_release(&text);
 }
 
-static void ask_release(struct ask *k)
+static void end_events(struct ask *k)
 {
-    rag_ask_free(k->ask);
-    buf_release(&k->text);
-    pthread_mutex_destroy(&k->lock);
+    exchange_event(k->r->x, slice_str("[DONE]"));
+    exchange_finish(k->r->x);
+    request_done(k->r);
 }
 
-static void finish_ask(struct request *r, struct ask *k, const struct rag_answer *answer)
+static void on_text(void *ctx, struct slice text)
 {
-    struct reply a;
+    struct buf event;
 
-    request_ref(r); /* the answer lives in k until it was printed */
-    reply_begin(&a, r);
-    if (k->is_streaming) {
-        flush_text(k);
-        reply_str(&a, "type", "done");
-        put_answer(&a, k, answer);
-        send_event(k, reply_finish(&a));
-        exchange_event(r->x, slice_str("[DONE]"));
-        exchange_finish(r->x);
-        request_done(r);
-    } else {
-        put_answer(&a, k, answer);
-        reply_send_bare(&a, 200);
-    }
-    ask_release(k);
-    request_unref(r);
+    buf_init(&event, 0);
+    buf_add_str(&event, "{\"type\":\"text\",\"text\":");
+    val_print_string(text, &event);
+    buf_add_char(&event, '}');
+    send_event(ctx, buf_slice(&event));
+    buf_release(&event);
 }
 
-static void fail_ask(struct request *r, struct ask *k, const struct error *err)
-{
-    if (!k->has_begun) {
-        ask_release(k);
-        request_fail(r, err);
-        return;
-    }
-    send_event(k, error_body(r->arena, API_OPENAI, err));
-    exchange_event(r->x, slice_str("[DONE]"));
-    exchange_finish(r->x);
-    ask_release(k);
-    request_done(r);
-}
-
-/* Holds a reference: a worker that text has woken may finish as soon as it sees is_due. */
-static void wake_ask(void *ctx)
+static void on_done(void *ctx, const struct rag_answer *answer)
 {
     struct ask *k = ctx;
-    struct request *r = k->r;
+    struct reply a;
 
-    atomic_store(&k->is_due, true);
-    request_wake(r);
-    request_unref(r);
+    reply_begin(&a, k->r);
+    if (!k->is_streaming) {
+        put_answer(&a, k, answer);
+        reply_send_bare(&a, 200);
+        return;
+    }
+    reply_str(&a, "type", "done");
+    put_answer(&a, k, answer);
+    send_value(k, reply_finish(&a));
+    end_events(k);
 }
 
-/* Woken by text or by the operation: only the latter means a step. */
-static void step_ask(struct request *r)
+static void on_failed(void *ctx, const struct error *err)
 {
-    struct ask *k = r->state;
-    struct error err = { 0 };
-    struct rag_answer answer;
-    enum rag_state state = RAG_WAIT;
-    enum errc rc = OK;
+    struct ask *k = ctx;
 
-    if (atomic_exchange(&k->is_due, false)) {
-        request_ref(r); /* of wake_ask */
-        rc = rag_ask_step(k->ask, &state, &answer, &err);
-        if (rc != OK || state == RAG_DONE)
-            request_unref(r);
+    if (!k->has_begun) {
+        request_fail(k->r, err);
+        return;
     }
-    if (rc != OK) {
-        fail_ask(r, k, &err);
-    } else if (state == RAG_DONE) {
-        finish_ask(r, k, &answer);
-    } else {
-        if (k->is_streaming)
-            flush_text(k);
-        request_park(r, step_ask);
-    }
+    send_value(k, error_body(k->r->arena, API_OPENAI, err));
+    end_events(k);
 }
 
 static enum errc read_ask(struct val body, struct rag_ask_options *opt, struct ask *k,
@@ -281,30 +173,24 @@ out:
 
 static void ask(struct request *r, bool is_search)
 {
+    static const struct ask_shape whole = { NULL, on_done, on_failed };
+    static const struct ask_shape streamed = { on_text, on_done, on_failed };
     struct error err = { 0 };
     struct ask *k = ARENA_NEW(r->arena, struct ask);
-    struct rag_ask_options opt = { .search_only = is_search, .ctx = k };
-    struct rag_wake waker = { wake_ask, k, exchange_cancel_flag(r->x) };
+    struct rag_ask_options opt = { .search_only = is_search };
     struct val body;
     enum errc rc = OK;
 
     k->r = r;
-    atomic_store(&k->is_due, true);
     k->is_search = is_search;
-    pthread_mutex_init(&k->lock, NULL);
     TRY(request_object(r, &body, &err));
     TRY(read_ask(body, &opt, k, &err));
     TRY(check_collection(r, opt.chunks, "chunks", ACCESS_READ, &err));
     TRY(request_database_id(r, &opt.db_id, &err));
-    if (k->is_streaming)
-        opt.on_text = on_text;
-    r->state = k;
-    TRY(rag_ask_start(&k->ask, &r->ctx->rag, &opt, waker, &err));
+    ask_flow_start(r, &opt, k->is_streaming ? &streamed : &whole, k);
+    return;
 out:
-    if (rc == OK)
-        step_ask(r);
-    else
-        fail_ask(r, k, &err);
+    request_fail(r, &err);
 }
 
 static void post_ask(struct request *r)
@@ -506,8 +392,8 @@ const struct route api_ask_routes[] = {
     { METHOD_POST, "/v1/search", ROLE_USER, ON_POOL, MIB, post_search, "The nearest passages." },
     { METHOD_POST, "/v1/import", ROLE_USER, ON_POOL, BODY_MAX, post_import,
       "Splits, embeds and stores texts." },
-    { METHOD_DELETE, "/v1/import?path&documents_collection&chunks_collection", ROLE_USER, ON_POOL, 0, delete_document,
-      "Forgets a document and its chunks." },
+    { METHOD_DELETE, "/v1/import?path&documents_collection&chunks_collection", ROLE_USER, ON_POOL,
+      0, delete_document, "Forgets a document and its chunks." },
     { METHOD_POST, "/v1/import/prune", ROLE_USER, ON_POOL, BODY_MAX, post_prune,
       "Forgets the documents below a prefix that are not in a list." },
     { 0 },

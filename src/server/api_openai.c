@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/val_text.h"
 #include "server/body.h"
+#include "server/chat_retrieval.h"
 #include "server/reply.h"
 #include "server/router.h"
 #include "server/server.h"
@@ -59,7 +60,7 @@ static const struct field_rule generation_fields[] = {
     { "best_of", false },
     { "echo", false },
     { "suffix", false },
-    { "retrieval", false },
+    { "retrieval", true },
     { "modalities", false },
     { "audio", false },
     { "prediction", false },
@@ -139,11 +140,7 @@ static enum errc read_stops(struct val body, struct slice *stops, size_t *count,
 /* ---- a generation ---- */
 
 struct generation {
-    struct request *r;
-    bool is_chat, is_streaming, wants_usage, has_begun;
-    char id[48];
-    int64_t created;
-    char model[128];
+    struct completion c;
     struct buf whole; /* without streaming */
     pthread_mutex_t lock;
     struct buf fresh; /* text the lane has delivered */
@@ -155,7 +152,7 @@ struct generation {
 static void on_event(void *ctx, const struct gen_event *e)
 {
     struct generation *g = ctx;
-    struct request *r = g->r;
+    struct request *r = g->c.r;
     bool is_last = e->is_last;
 
     pthread_mutex_lock(&g->lock);
@@ -181,148 +178,15 @@ static void generation_release(struct generation *g)
     pthread_mutex_destroy(&g->lock);
 }
 
-static void put_usage(struct reply *a, const struct gen_event *e)
-{
-    reply_open(a, "usage");
-    reply_int(a, "prompt_tokens", e->prompt_tokens);
-    reply_int(a, "completion_tokens", e->completion_tokens);
-    reply_int(a, "total_tokens", (int64_t)e->prompt_tokens + e->completion_tokens);
-    reply_open(a, "prompt_tokens_details");
-    reply_int(a, "cached_tokens", e->cached_tokens);
-    reply_close(a);
-    reply_close(a);
-}
-
-static void put_head(struct reply *a, const struct generation *g, const char *object)
-{
-    reply_begin(a, g->r);
-    reply_str(a, "id", g->id);
-    reply_str(a, "object", object);
-    reply_int(a, "created", g->created);
-    reply_str(a, "model", g->model);
-}
-
-static void send_event(struct generation *g, struct reply *a)
-{
-    struct arena_mark mark = arena_mark(g->r->arena);
-    struct buf text;
-
-    buf_init(&text, 0);
-    val_print(reply_finish(a), &text);
-    exchange_event(g->r->x, buf_slice(&text));
-    buf_release(&text);
-    arena_rewind(g->r->arena, mark);
-}
-
-/* One chunk; finish NULL while it goes on. */
-static void send_chunk(struct generation *g, struct slice text, const char *role,
-                       const char *finish)
-{
-    struct reply a;
-
-    put_head(&a, g, g->is_chat ? "chat.completion.chunk" : "text_completion");
-    reply_list(&a, "choices");
-    reply_open(&a, NULL);
-    reply_int(&a, "index", 0);
-    if (g->is_chat) {
-        reply_open(&a, "delta");
-        if (role)
-            reply_str(&a, "role", role);
-        if (text.len || role)
-            reply_text(&a, "content", text);
-        reply_close(&a);
-    } else {
-        reply_text(&a, "text", text);
-    }
-    reply_null(&a, "logprobs");
-    if (finish)
-        reply_str(&a, "finish_reason", finish);
-    else
-        reply_null(&a, "finish_reason");
-    reply_close(&a);
-    reply_close(&a);
-    send_event(g, &a);
-}
-
-static void send_last(struct generation *g)
-{
-    struct reply a;
-
-    if (g->err.code != OK) {
-        struct buf text;
-        buf_init(&text, 0);
-        val_print(error_body(g->r->arena, API_OPENAI, &g->err), &text);
-        exchange_event(g->r->x, buf_slice(&text));
-        buf_release(&text);
-    } else {
-        send_chunk(g, slice_of("", 0), NULL, gen_finish_name(g->last.finish));
-    }
-    if (g->wants_usage && g->err.code == OK) {
-        put_head(&a, g, g->is_chat ? "chat.completion.chunk" : "text_completion");
-        reply_list(&a, "choices");
-        reply_close(&a);
-        put_usage(&a, &g->last);
-        send_event(g, &a);
-    }
-    exchange_event(g->r->x, slice_str("[DONE]"));
-    exchange_finish(g->r->x);
-}
-
-static void send_whole(struct generation *g)
-{
-    struct reply a;
-
-    put_head(&a, g, g->is_chat ? "chat.completion" : "text_completion");
-    reply_list(&a, "choices");
-    reply_open(&a, NULL);
-    reply_int(&a, "index", 0);
-    if (g->is_chat) {
-        reply_open(&a, "message");
-        reply_str(&a, "role", "assistant");
-        reply_text(&a, "content", buf_slice(&g->whole));
-        reply_null(&a, "refusal");
-        reply_close(&a);
-    } else {
-        reply_text(&a, "text", buf_slice(&g->whole));
-    }
-    reply_null(&a, "logprobs");
-    reply_str(&a, "finish_reason", gen_finish_name(g->last.finish));
-    reply_close(&a);
-    reply_close(&a);
-    put_usage(&a, &g->last);
-    reply_send_bare(&a, 200);
-}
-
-static void begin_stream(struct generation *g)
-{
-    if (g->has_begun)
-        return;
-    g->has_begun = true;
-    exchange_start_events(g->r->x, NULL, 0);
-    if (g->is_chat)
-        send_chunk(g, slice_of("", 0), "assistant", NULL);
-}
-
 static void finish_generation(struct request *r, struct generation *g)
 {
-    struct error err = g->err;
-
-    if (g->is_streaming && (g->has_begun || g->err.code == OK)) {
-        begin_stream(g);
-        send_last(g);
-        generation_release(g);
-        request_done(r);
-        return;
-    }
-    if (err.code == OK && g->last.finish == GEN_CANCELLED)
-        fail(&err, ERR_GONE, "the request was cancelled");
-    if (err.code != OK) {
-        generation_release(g);
-        request_fail(r, &err);
-        return;
-    }
     request_ref(r); /* the buffers are freed after the reply is made */
-    send_whole(g);
+    if (g->err.code == OK && g->last.finish == GEN_CANCELLED && !g->c.is_streaming)
+        (void)fail(&g->err, ERR_GONE, "the request was cancelled");
+    if (g->err.code != OK)
+        completion_fail(&g->c, &g->err);
+    else
+        completion_end(&g->c, buf_slice(&g->whole), &g->last, NULL);
     generation_release(g);
     request_unref(r);
 }
@@ -337,22 +201,15 @@ static void step_generation(struct request *r)
     buf_init(&g->fresh, 0);
     bool is_last = g->is_last;
     pthread_mutex_unlock(&g->lock);
-    if (fresh.len && g->is_streaming) {
-        begin_stream(g);
-        send_chunk(g, buf_slice(&fresh), NULL, NULL);
-    } else if (fresh.len) {
+    if (fresh.len && g->c.is_streaming)
+        completion_text(&g->c, buf_slice(&fresh));
+    else if (fresh.len)
         buf_add_slice(&g->whole, buf_slice(&fresh));
-    }
     buf_release(&fresh);
     if (is_last)
         finish_generation(r, g);
     else
         request_park(r, step_generation);
-}
-
-static void make_id(const char *prefix, char *out, size_t size)
-{
-    snprintf(out, size, "%s-%016llx", prefix, (unsigned long long)env_random_u64(env_system()));
 }
 
 static enum errc read_generation(struct request *r, struct val body, struct gen_request *req,
@@ -375,10 +232,10 @@ static enum errc read_generation(struct request *r, struct val body, struct gen_
     TRY(body_number(body, "max_tokens", 1, 1e6, 0, &max_tokens, err));
     TRY(body_number(body, "max_completion_tokens", 1, 1e6, max_tokens, &max_completion, err));
     req->max_tokens = (uint32_t)max_completion;
-    TRY(body_bool(body, "stream", &g->is_streaming, err));
+    TRY(body_bool(body, "stream", &g->c.is_streaming, err));
     if (!val_is_null(options) && val_type(options) != VAL_OBJECT)
         return fail(err, ERR_INVALID, "'stream_options' must be an object");
-    TRY(body_bool(options, "include_usage", &g->wants_usage, err));
+    TRY(body_bool(options, "include_usage", &g->c.wants_usage, err));
     TRY(body_text(body, "model", &req->model, err));
     TRY(body_text(body, "domain", &req->domain, err));
     if (format.len && !slice_is(format, "text"))
@@ -402,8 +259,8 @@ static void generate(struct request *r, bool is_chat)
     struct val body;
     enum errc rc = OK;
 
-    g->r = r;
-    g->is_chat = is_chat;
+    g->c.r = r;
+    g->c.is_chat = is_chat;
     pthread_mutex_init(&g->lock, NULL);
     TRY(request_object(r, &body, &err));
     TRY(read_generation(r, body, &req, g, stops, &err));
@@ -420,9 +277,12 @@ static void generate(struct request *r, bool is_chat)
         req.prompt = val_string(prompt);
     }
     TRY(gen->model(gen, req.model, MODEL_CHAT, &info, &err));
-    snprintf(g->model, sizeof g->model, "%s", info.name);
-    make_id(is_chat ? "chatcmpl" : "cmpl", g->id, sizeof g->id);
-    g->created = (int64_t)(env_wall_us(env_system()) / 1000000);
+    completion_begin(&g->c, r, info.name);
+    if (is_chat && chat_wants_retrieval(body)) {
+        generation_release(g);
+        chat_retrieval_start(&g->c, body, &req);
+        return;
+    }
     r->state = g;
     request_ref(r); /* until the last event */
     rc = gen->submit(gen, &req, &err);

@@ -160,6 +160,11 @@ def test_prune_over_http(real):
                           json={"prefix": "http-prune/", "keep": ["http-prune/1"]}).json()
     assert answer["removed"] == 2 and sorted(answer["paths"]) == ["http-prune/0", "http-prune/2"]
     assert [c["path"] for c in chunks(real, "Tamsin")] == ["http-prune/1"]
+    aside = {"documents_collection": "d2", "chunks_collection": "c2"}
+    assert real.request("POST", "/v1/import", json={"documents": docs[:1], **aside}).status_code == 200
+    for status in (200, 404):
+        answer = real.request("DELETE", "/v1/import", params={"path": "http-prune/0", **aside})
+        assert answer.status_code == status, answer.text
     for path, status in (("http-prune/1", 200), ("http-prune/1", 404), ("", 400)):
         assert real.request("DELETE", "/v1/import", params={"path": path}).status_code == status
     assert chunks(real, "Tamsin") == []

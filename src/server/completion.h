@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * completion -- the shape of an answer of /v1/chat/completions and
+ * /v1/completions: whole, or a stream of chunks. Worker threads only.
+ */
+#ifndef SERVER_COMPLETION_H
+#define SERVER_COMPLETION_H
+
+#include "server/reply.h"
+#include "server/request.h"
+
+struct completion {
+    struct request *r;
+    bool is_chat, is_streaming, wants_usage, has_begun;
+    char id[48];
+    int64_t created;
+    char model[128];
+};
+
+/* Gives it its id and time; the flags are the caller's. */
+void completion_begin(struct completion *c, struct request *r, const char *model);
+
+/* Streaming: sends a piece of the text. */
+void completion_text(struct completion *c, struct slice text);
+
+/*
+ * Ends the request: with the whole text, or the last chunks. last has finish and counts; answer,
+ * which may be NULL, becomes the member "retrieval".
+ */
+void completion_end(struct completion *c, struct slice whole, const struct gen_event *last,
+                    const struct rag_answer *answer);
+
+/* Ends the request with an error, in the stream if one has begun. */
+void completion_fail(struct completion *c, const struct error *err);
+
+#endif
