@@ -11,7 +11,7 @@ document that answers it, and ten without an answer are put to it through the pu
   refusal    questions without an answer that are refused, and those with one that are
   citations  answers with a citation, citations that point into the source, and into the sentence
 
-`-v` lists every question that misses.
+`-v` lists every question that misses; `--data DIR` keeps the store for the next run.
 """
 import sys
 
@@ -107,10 +107,7 @@ def main():
     questions = read_questions("questions.tsv")
     answerable = [q for q in questions if q.source]
     check_questions(questions, is_worded_apart=True)
-    with running_node() as (node, samples, unrelated):
-        print_line("corpus", {"documents": samples["documents"] + unrelated["documents"],
-                              "chunks": samples["chunks"] + unrelated["chunks"],
-                              "unrelated_chunks": unrelated["chunks"]}, node.import_load)
+    with running_node() as node:
         measure_search(node, answerable, "vectors", is_reranked=False)
         measure_search(node, answerable, "search", is_reranked=True)
         load = Load(node)

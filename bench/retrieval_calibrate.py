@@ -33,7 +33,7 @@ def chosen(answerable):
 def main():
     questions = read_questions("calibration.tsv")
     check_questions(questions, is_worded_apart=False)
-    with running_node() as (node, _, _):
+    with running_node() as node:
         load, scores = Load(node), {"answerable": [], "near": [], "far": []}
         for q in questions:
             found = node.call("POST", "/v1/search", {"question": q.text})

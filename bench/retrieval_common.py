@@ -143,11 +143,8 @@ def write_unrelated(folder):
 # ---- a node ----
 
 class Node:
-    """import_load: the load since the import began."""
-
     def __init__(self, process, port):
         self.process, self.url = process, f"http://127.0.0.1:{port}"
-        self.import_load = None
 
     def call(self, method, path, body=None):
         data = None if body is None else json.dumps(body).encode()
@@ -158,6 +155,9 @@ class Node:
         except urllib.error.HTTPError as e:
             die(f"{method} {path}: {e.code} {e.read().decode(errors='replace')}")
 
+    def aql(self, query):
+        return self.call("POST", "/_api/cursor", {"query": query})["result"]
+
     def import_folders(self, folder, names):
         """`themis import` inside the folder, so that a document's path is relative to it."""
         done = subprocess.run([ROOT / "build/themis", "--url", self.url, "--json", "import", *names],
@@ -167,10 +167,16 @@ class Node:
         return json.loads(done.stdout)
 
 
+def option(name):
+    """The word behind the option, or None."""
+    words = sys.argv[1:]
+    return words[words.index(name) + 1] if name in words[:-1] else None
+
+
 @contextlib.contextmanager
 def running_node():
-    """A node with the corpus of both: the samples, then the unrelated documents; yields it and
-    what the two imports reported."""
+    """A node with the corpus: the samples and the unrelated documents. `--data DIR` keeps its store
+    there, so that the next run finds the documents imported."""
     for path in (ROOT / "build/themisd", ROOT / "build/themis", *MODELS.values()):
         if not path.exists():
             die(f"{path.relative_to(ROOT)} is missing: tools/deps.sh run, then tools/build.sh release")
@@ -178,23 +184,29 @@ def running_node():
     with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR"), prefix="retrieval-") as name:
         folder = pathlib.Path(name)
         write_unrelated(folder)
-        node = start_node(folder)
+        node = start_node(folder, pathlib.Path(option("--data") or folder / "data").absolute())
         try:
-            node.import_load = Load(node)
-            samples = node.import_folders(ROOT / "samples", ["legal", "medical", "geospatial"])
-            unrelated = node.import_folders(folder, ["debian"])
-            if unrelated["chunks"] < DISTRACTOR_CHUNKS_MIN:
-                die(f"the unrelated documents have {unrelated['chunks']} chunks, "
+            load = Load(node)
+            imported = [node.import_folders(ROOT / "samples", ["legal", "medical", "geospatial"]),
+                        node.import_folders(folder, ["debian"])]
+            corpus = node.aql("FOR c IN chunks COLLECT unrelated = STARTS_WITH(c.path, 'debian/') "
+                              "WITH COUNT INTO n RETURN [unrelated, n]")
+            chunks = {is_unrelated: n for is_unrelated, n in corpus}
+            if chunks.get(True, 0) < DISTRACTOR_CHUNKS_MIN:
+                die(f"the unrelated documents have {chunks.get(True, 0)} chunks, "
                     f"{DISTRACTOR_CHUNKS_MIN} are needed")
-            yield node, samples, unrelated
+            print_line("corpus", {"imported": sum(i["documents"] for i in imported),
+                                  "chunks": sum(chunks.values()),
+                                  "unrelated_chunks": chunks[True]}, load)
+            yield node
         finally:
             node.process.send_signal(signal.SIGTERM)
             node.process.wait()
 
 
-def start_node(folder):
+def start_node(folder, data):
     log = folder / "themisd.log"
-    command = [ROOT / "build/themisd", "--data", folder / "data", "--listen", "127.0.0.1:0"]
+    command = [ROOT / "build/themisd", "--data", data, "--listen", "127.0.0.1:0"]
     for name, file in MODELS.items():
         command += ["--model", f"{name}={file}"]
     with open(log, "wb") as out:
