@@ -29,8 +29,9 @@ struct command {
     int (*run)(struct cli *c, int argc, char **argv); /* argv[0] is the first argument */
 };
 
-extern const struct command command_ask, command_backup, command_chat, command_convert,
-    command_embed, command_import, command_model, command_query, command_restore, command_status;
+extern const struct command command_ask, command_backup, command_chat, command_check,
+    command_convert, command_embed, command_import, command_model, command_query, command_restore,
+    command_status;
 
 /* ---- arguments ---- */
 

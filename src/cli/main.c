@@ -6,8 +6,9 @@
 #include <unistd.h>
 
 static const struct command *const commands[] = {
-    &command_ask,    &command_backup, &command_chat,  &command_convert, &command_embed,
-    &command_import, &command_model,  &command_query, &command_restore, &command_status,
+    &command_ask,     &command_backup,  &command_chat,   &command_check,
+    &command_convert, &command_embed,   &command_import, &command_model,
+    &command_query,   &command_restore, &command_status,
 };
 
 static void print_usage(FILE *to)

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "server/server.h"
+#include "store/check.h"
 #include "store/vector.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +19,12 @@ static const char usage[] =
     "  --model NAME=FILE   load a GGUF model under a name\n"
     "  --set key=value     change one setting (see --help-settings)\n"
     "  --insecure          plain HTTP off loopback\n"
+    "  --accept-loss       start although acknowledged commits are missing from DIR\n"
+    "  --check             verify the store in DIR, which no node has open, and end\n"
     "  --help-settings     every setting with default and meaning\n"
     "  --version           version\n";
+
+static bool is_check;
 
 static NORETURN void misuse(const char *fmt, const char *arg)
 {
@@ -94,6 +99,19 @@ static bool takes_value(const char *flag)
     return false;
 }
 
+static bool is_flag(struct server_options *opt, const char *flag)
+{
+    if (!strcmp(flag, "--insecure"))
+        opt->is_insecure = true;
+    else if (!strcmp(flag, "--accept-loss"))
+        opt->accepts_loss = true;
+    else if (!strcmp(flag, "--check"))
+        is_check = true;
+    else
+        return false;
+    return true;
+}
+
 /* The file comes before --set, wherever it stands on the line. */
 static void load_config(struct server_options *opt, int argc, char **argv)
 {
@@ -116,8 +134,8 @@ static void parse(struct server_options *opt, int argc, char **argv)
             exit(0);
         } else if (!strcmp(argv[i], "--help-settings")) {
             print_settings();
-        } else if (!strcmp(argv[i], "--insecure")) {
-            opt->is_insecure = true;
+        } else if (is_flag(opt, argv[i])) {
+            continue;
         } else if (!takes_value(argv[i])) {
             misuse("unknown option '%s'", argv[i]);
         } else if (i + 1 == argc) {
@@ -141,6 +159,27 @@ static void raise_file_limit(void)
     }
 }
 
+static void print_line(void *ctx, bool is_problem, const char *line)
+{
+    (void)ctx;
+    printf("%s%s\n", is_problem ? "PROBLEM " : "", line);
+    fflush(stdout);
+}
+
+static int check_store(const char *data)
+{
+    struct check_options opt = { .path = data, .say = print_line };
+    struct error err = { 0 };
+    uint64_t problems = 0;
+
+    if (store_check(&opt, &problems, &err) != OK) {
+        fprintf(stderr, "themisd: %s\n", err.text);
+        return 1;
+    }
+    printf("%s: %llu problems found\n", data, (unsigned long long)problems);
+    return problems ? 1 : 0;
+}
+
 int main(int argc, char **argv)
 {
     static struct server_options opt = { .host = "127.0.0.1", .port = 8765 };
@@ -154,6 +193,8 @@ int main(int argc, char **argv)
         misuse("log_level must be error, warn, info or debug (got '%s')", opt.settings.log_level);
     log_set_level(level);
     raise_file_limit();
+    if (is_check)
+        return check_store(opt.data);
     enum errc rc = server_open(&server, &opt, &err);
     if (rc == ERR_GONE) {
         log_info("server", "stopped before it was ready");

@@ -155,9 +155,11 @@ static enum errc open_parts(struct server *s, struct error *err)
     enum errc rc = OK;
     struct server_ctx *ctx = &s->ctx;
     struct settings *set = &s->opt.settings;
-    struct store_options store_opt = {
-        .path = s->opt.data, .settings = set, .should_stop = should_stop, .ctx = s
-    };
+    struct store_options store_opt = { .path = s->opt.data,
+                                       .settings = set,
+                                       .should_stop = should_stop,
+                                       .ctx = s,
+                                       .accept_loss = s->opt.accepts_loss };
     struct models_options model_opt = { .settings = set,
                                         .on_progress = on_load_progress,
                                         .ctx = s };

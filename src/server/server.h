@@ -20,10 +20,11 @@ struct server_model {
 };
 
 struct server_options {
-    const char *data; /* directory of the store */
-    const char *host; /* numeric address */
-    uint16_t port;    /* 0 = any free */
-    bool is_insecure; /* waives TLS off loopback */
+    const char *data;  /* directory of the store */
+    const char *host;  /* numeric address */
+    uint16_t port;     /* 0 = any free */
+    bool is_insecure;  /* waives TLS off loopback */
+    bool accepts_loss; /* opens a store that lost acknowledged commits */
     struct server_model models[SERVER_MODELS_MAX];
     size_t model_count;
     struct settings settings;

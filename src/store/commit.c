@@ -331,7 +331,7 @@ static enum errc group_commit(struct committer *c, struct group *g, struct error
     TRY(write_group(c, g, err));
     TRY(stage_group(c, g, err));
     if (g->is_synced)
-        disk_mark(c->parts.disk, c->seq, false);
+        disk_mark(c->parts.disk, c->seq);
 out:
     if (rc != OK)
         fail_group(c, g, err);
@@ -464,7 +464,7 @@ static void sync_now(struct committer *c, bool is_last)
     enum errc rc = kv_write(c->parts.kv, &c->joined, true, &err);
     c->sync_due_us = 0;
     if (rc == OK) {
-        disk_mark(c->parts.disk, c->seq, false);
+        disk_mark(c->parts.disk, c->seq);
         return;
     }
     log_error("store", "syncing the log failed: %s", err.text);
@@ -486,9 +486,13 @@ static bool do_chores(struct committer *c)
     bool is_sync_due = c->sync_due_us && (is_last || mono_us() >= c->sync_due_us);
     uint64_t oldest_seq = c->oldest->seq;
     bool is_garbage_due = !c->is_failed && garbage_is_ready(c->parts.garbage, oldest_seq);
-    if (!is_sync_due && !is_garbage_due)
+    uint64_t mark_due_us = disk_mark_due_us(c->parts.disk);
+    bool is_mark_due = mark_due_us && (is_last || mono_us() >= mark_due_us);
+    if (!is_sync_due && !is_garbage_due && !is_mark_due)
         return false;
     pthread_mutex_unlock(&c->lock);
+    if (is_mark_due)
+        disk_mark_now(c->parts.disk);
     if (is_garbage_due)
         garbage_collect(c->parts.garbage, oldest_seq);
     if (is_sync_due)
@@ -499,11 +503,14 @@ static bool do_chores(struct committer *c)
 
 static void wait_for_work(struct committer *c)
 {
-    if (!c->sync_due_us) {
+    uint64_t due_us = disk_mark_due_us(c->parts.disk);
+    if (c->sync_due_us && (!due_us || c->sync_due_us < due_us))
+        due_us = c->sync_due_us;
+    if (!due_us) {
         pthread_cond_wait(&c->work, &c->lock);
         return;
     }
-    struct timespec end = timespec_at(c->sync_due_us);
+    struct timespec end = timespec_at(due_us);
     pthread_cond_timedwait(&c->work, &c->lock, &end);
 }
 
@@ -592,7 +599,8 @@ void committer_free(struct committer *c)
     pthread_mutex_unlock(&c->lock);
     pthread_join(c->thread, NULL);
     if (!c->is_failed)
-        disk_mark(c->parts.disk, c->seq, true);
+        disk_mark(c->parts.disk, c->seq);
+    disk_mark_now(c->parts.disk);
     release(c);
 }
 

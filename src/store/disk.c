@@ -25,8 +25,8 @@ struct disk {
     char *dir; /* owned; NULL in memory */
     uint64_t floor_bytes;
     int mark_fd;
-    uint64_t marked, marked_at_ms; /* the committer's */
-    pthread_mutex_t lock;          /* of the two below */
+    uint64_t noted, marked, marked_at_ms; /* the committer's; marked is on disk */
+    pthread_mutex_t lock;                 /* of the two below */
     uint64_t free_bytes, asked_at_ms;
 };
 
@@ -109,14 +109,13 @@ static void write_mark(struct disk *d, uint64_t seq)
         log_warn("store", "cannot write the mark of acknowledged commits: %s", strerror(errno));
 }
 
-void disk_mark(struct disk *d, uint64_t seq, bool is_now)
+void disk_mark_now(struct disk *d)
 {
-    uint64_t now = now_ms();
-    if (d->mark_fd < 0 || seq <= d->marked || (!is_now && now - d->marked_at_ms < INTERVAL_MS))
+    if (d->mark_fd < 0 || d->noted <= d->marked)
         return;
-    d->marked = seq;
-    d->marked_at_ms = now;
-    write_mark(d, seq);
+    d->marked = d->noted;
+    d->marked_at_ms = now_ms();
+    write_mark(d, d->marked);
 }
 
 enum errc disk_put_mark(const char *dir, uint64_t seq, struct error *err)
@@ -135,55 +134,83 @@ enum errc disk_put_mark(const char *dir, uint64_t seq, struct error *err)
     return rc;
 }
 
-static enum errc open_mark(struct disk *d, struct error *err)
+void disk_mark(struct disk *d, uint64_t seq)
+{
+    d->noted = seq;
+    if (now_ms() - d->marked_at_ms >= INTERVAL_MS)
+        disk_mark_now(d);
+}
+
+uint64_t disk_mark_due_us(const struct disk *d)
+{
+    bool is_due = d->mark_fd >= 0 && d->noted > d->marked;
+    return is_due ? (d->marked_at_ms + INTERVAL_MS) * 1000 : 0;
+}
+
+static int open_mark(const char *dir, int flags)
 {
     char path[4096];
-    snprintf(path, sizeof path, "%s/acknowledged", d->dir);
-    d->mark_fd =
-        fault_errno("store.mark", EACCES) ? -1 : open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (d->mark_fd < 0)
-        return fail(err, ERR_IO, "cannot open %s: %s", path, strerror(errno));
+    snprintf(path, sizeof path, "%s/acknowledged", dir);
+    return fault_errno("store.mark", EACCES) ? -1 : open(path, flags | O_CLOEXEC, 0600);
+}
+
+static enum errc read_mark(int fd, const char *dir, uint64_t *seq, bool *is_known,
+                           struct error *err)
+{
+    uint8_t bytes[MARK_BYTES], want[MARK_BYTES];
+    ssize_t n = fault_errno("store.mark", EIO) ? -1 : pread(fd, bytes, sizeof bytes, 0);
+    *seq = 0;
+    *is_known = false;
+    if (n < 0)
+        return fail(err, ERR_IO, "cannot read %s/acknowledged: %s", dir, strerror(errno));
+    if (n == 0)
+        return OK;
+    uint64_t found = n == MARK_BYTES ? key_read_u64(bytes) : 0;
+    encode_mark(found, want);
+    if (n == MARK_BYTES && memcmp(bytes, want, MARK_BYTES) == 0) {
+        *seq = found;
+        *is_known = true;
+        return OK;
+    }
+    log_warn("store", "the mark of acknowledged commits in %s is damaged and ignored", dir);
     return OK;
 }
 
-/* 0 when there is none or it is torn. */
-static enum errc read_mark(const struct disk *d, uint64_t *seq, struct error *err)
+enum errc disk_read_mark(const char *dir, uint64_t *seq, bool *is_known, struct error *err)
 {
-    uint8_t bytes[MARK_BYTES], want[MARK_BYTES];
-    ssize_t n = fault_errno("store.mark", EIO) ? -1 : pread(d->mark_fd, bytes, sizeof bytes, 0);
+    int fd = open_mark(dir, O_RDONLY);
     *seq = 0;
-    if (n < 0)
-        return fail(err, ERR_IO, "cannot read %s/acknowledged: %s", d->dir, strerror(errno));
-    if (n == 0)
+    *is_known = false;
+    if (fd < 0 && errno == ENOENT)
         return OK;
-    *seq = n == MARK_BYTES ? key_read_u64(bytes) : 0;
-    encode_mark(*seq, want);
-    if (n == MARK_BYTES && memcmp(bytes, want, MARK_BYTES) == 0)
-        return OK;
-    log_warn("store", "the mark of acknowledged commits in %s is damaged and ignored", d->dir);
-    *seq = 0;
-    return OK;
+    if (fd < 0)
+        return fail(err, ERR_IO, "cannot open %s/acknowledged: %s", dir, strerror(errno));
+    enum errc rc = read_mark(fd, dir, seq, is_known, err);
+    close(fd);
+    return rc;
 }
 
 enum errc disk_check_mark(struct disk *d, uint64_t found_seq, bool accept_loss, struct error *err)
 {
     if (!d->dir)
         return OK;
-    uint64_t marked = 0;
-    enum errc rc = open_mark(d, err);
-    if (rc == OK)
-        rc = read_mark(d, &marked, err);
+    uint64_t marked;
+    bool is_known;
+    d->mark_fd = open_mark(d->dir, O_RDWR | O_CREAT);
+    if (d->mark_fd < 0)
+        return fail(err, ERR_IO, "cannot open %s/acknowledged: %s", d->dir, strerror(errno));
+    enum errc rc = read_mark(d->mark_fd, d->dir, &marked, &is_known, err);
     if (rc != OK)
         return rc;
     if (marked > found_seq && !accept_loss)
         return fail(err, ERR_CORRUPT,
                     "%s lost acknowledged commits %" PRIu64 " to %" PRIu64
-                    ": restore a backup or start with accept_loss",
+                    ": restore a backup, or start with --accept-loss",
                     d->dir, found_seq + 1, marked);
     if (marked > found_seq)
         log_error("store", "acknowledged commits %" PRIu64 " to %" PRIu64 " are lost and accepted",
                   found_seq + 1, marked);
-    d->marked = found_seq;
+    d->noted = d->marked = found_seq;
     if (marked != found_seq)
         write_mark(d, found_seq);
     return OK;

@@ -18,8 +18,17 @@ void disk_free(struct disk *d);
 /* ERR_LIMIT with both numbers when too little space is left. Any thread. */
 MUST_CHECK enum errc disk_check_space(struct disk *d, struct error *err);
 
-/* Notes an acknowledged, durable commit; written without sync at most every 100 ms. */
-void disk_mark(struct disk *d, uint64_t seq, bool is_now);
+/*
+ * Notes that commits up to seq are durable and acknowledged. The mark is written without sync and
+ * at most every 100 ms: what is noted in between is due later. Committer only.
+ */
+void disk_mark(struct disk *d, uint64_t seq);
+uint64_t disk_mark_due_us(const struct disk *d); /* monotonic; 0 = nothing is due */
+void disk_mark_now(struct disk *d);
+
+/* The mark in dir, of a store that need not be open. *is_known: it is there and whole. */
+MUST_CHECK enum errc disk_read_mark(const char *dir, uint64_t *seq, bool *is_known,
+                                    struct error *err);
 
 /* Writes a mark into another folder, for a copy of the store that holds this commit. */
 MUST_CHECK enum errc disk_put_mark(const char *dir, uint64_t seq, struct error *err);

@@ -103,6 +103,13 @@ uint64_t kv_range_bytes(struct kv *kv, enum kv_family f, struct slice from, stru
     return kv->ops->range_bytes(kv, f, from, to);
 }
 
+enum errc kv_check_files(struct kv *kv,
+                         void (*report)(void *ctx, const char *file, const char *what), void *ctx,
+                         size_t *files, struct error *err)
+{
+    return kv->ops->check_files(kv, report, ctx, files, err);
+}
+
 void kv_drop_files(struct kv *kv, enum kv_family f, struct slice from, struct slice to)
 {
     kv->ops->drop_files(kv, f, from, to);

@@ -25,6 +25,9 @@ struct kv_options {
     const char *path;        /* directory, created if missing; NULL = kv_mem */
     uint64_t cache_bytes;    /* block cache */
     uint64_t memtable_bytes; /* all memtables together */
+    /* Changes nothing on disk; what must be there already. Others cannot open it meanwhile. */
+    bool is_read_only;
+    bool cuts_log; /* a damaged log is read up to the damage instead of refused (ERR_CORRUPT) */
 };
 
 MUST_CHECK enum errc kv_open(struct kv **out, const struct kv_options *opt, struct error *err);
@@ -98,6 +101,14 @@ void kv_drop_files(struct kv *kv, enum kv_family f, struct slice from, struct sl
  * path is on the same file system. path must not exist. kv_mem cannot: ERR_INVALID.
  */
 MUST_CHECK enum errc kv_checkpoint(struct kv *kv, const char *path, struct error *err);
+
+/*
+ * Reads every block of every file against its checksum, without the cache. report gets each damaged
+ * file; *files counts all. Takes as long as reading the whole store.
+ */
+MUST_CHECK enum errc kv_check_files(struct kv *kv,
+                                    void (*report)(void *ctx, const char *file, const char *what),
+                                    void *ctx, size_t *files, struct error *err);
 
 /* kv_mem only: what a power cut would leave (drops unsynced writes). */
 void kv_mem_crash(struct kv *kv);

@@ -21,6 +21,9 @@ struct kv_ops {
     uint64_t (*range_bytes)(struct kv *kv, enum kv_family f, struct slice from, struct slice to);
     void (*drop_files)(struct kv *kv, enum kv_family f, struct slice from, struct slice to);
     enum errc (*checkpoint)(struct kv *kv, const char *path, struct error *err); /* NULL = cannot */
+    enum errc (*check_files)(struct kv *kv,
+                             void (*report)(void *ctx, const char *file, const char *what),
+                             void *ctx, size_t *files, struct error *err);
 };
 
 /* First member of each engine's own struct. */

@@ -463,6 +463,15 @@ static void mem_drop_files(struct kv *kv, enum kv_family f, struct slice from, s
     (void)kv, (void)f, (void)from, (void)to; /* no files */
 }
 
+static enum errc mem_check_files(struct kv *kv,
+                                 void (*report)(void *ctx, const char *file, const char *what),
+                                 void *ctx, size_t *files, struct error *err)
+{
+    (void)kv, (void)report, (void)ctx, (void)err;
+    *files = 0;
+    return OK;
+}
+
 static void mem_close(struct kv *kv)
 {
     struct kv_mem *m = mem_of(kv);
@@ -481,6 +490,7 @@ static const struct kv_ops mem_ops = {
     .iter_new = mem_iter_new,
     .range_bytes = mem_range_bytes,
     .drop_files = mem_drop_files,
+    .check_files = mem_check_files,
 };
 
 enum errc kv_mem_open(struct kv **out, struct error *err)

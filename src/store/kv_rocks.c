@@ -8,8 +8,10 @@
  * drop acknowledged writes behind the damage.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <rocksdb/c.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/fault.h"
 #include "base/log.h"
@@ -33,6 +35,7 @@ struct kv_rocks {
     rocksdb_cache_t *cache;
     rocksdb_writeoptions_t *synced, *unsynced;
     rocksdb_readoptions_t *newest;
+    int lock_fd; /* read only: keeps writers out; else -1 */
 };
 
 struct kv_snapshot {
@@ -134,7 +137,9 @@ static rocksdb_options_t *options_new(const struct kv_rocks *r, const struct kv_
     rocksdb_options_t *o = rocksdb_options_create();
     rocksdb_options_set_create_if_missing(o, 1);
     rocksdb_options_set_create_missing_column_families(o, 1);
-    rocksdb_options_set_wal_recovery_mode(o, rocksdb_tolerate_corrupted_tail_records_recovery);
+    rocksdb_options_set_wal_recovery_mode(
+        o, opt->cuts_log ? rocksdb_point_in_time_recovery
+                         : rocksdb_tolerate_corrupted_tail_records_recovery);
     rocksdb_options_set_db_write_buffer_size(o, all);
     rocksdb_options_set_write_buffer_size(o, one);
     rocksdb_options_set_max_total_wal_size(o, 2 * all);
@@ -175,6 +180,35 @@ static enum errc make_directory(const char *path, struct error *err)
     return rc;
 }
 
+static rocksdb_t *open_db(const struct kv_options *opt, const rocksdb_options_t *const *options,
+                          rocksdb_column_family_handle_t **family, char **message)
+{
+    if (opt->is_read_only)
+        return rocksdb_open_for_read_only_column_families(
+            options[0], opt->path, KV_FAMILY_COUNT, family_names, options, family, 0, message);
+    return rocksdb_open_column_families(options[0], opt->path, KV_FAMILY_COUNT, family_names,
+                                        options, family, message);
+}
+
+/* RocksDB locks only what it writes to; a reader shares its lock with other readers. */
+static enum errc lock_for_reading(struct kv_rocks *r, const char *path, struct error *err)
+{
+    struct flock shared = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
+    struct buf file;
+    enum errc rc = OK;
+    buf_init(&file, 0);
+    buf_printf(&file, "%s/LOCK", path);
+    r->lock_fd = open(buf_cstr(&file), O_RDONLY | O_CLOEXEC);
+    if (r->lock_fd < 0)
+        rc = errno == ENOENT
+                 ? fail(err, ERR_NOT_FOUND, "there is no store in %s", path)
+                 : fail(err, ERR_IO, "cannot open %s: %s", buf_cstr(&file), strerror(errno));
+    else if (fcntl(r->lock_fd, F_SETLK, &shared))
+        rc = fail(err, ERR_BUSY, "the store in %s is in use by another process", path);
+    buf_release(&file);
+    return rc;
+}
+
 static enum errc open_families(struct kv_rocks *r, const struct kv_options *opt, struct error *err)
 {
     rocksdb_options_t *options[KV_FAMILY_COUNT] = { NULL };
@@ -187,9 +221,7 @@ static enum errc open_families(struct kv_rocks *r, const struct kv_options *opt,
     else if (fault_hit("kv.open"))
         rc = fail(err, ERR_IO, "cannot open the store: injected fault");
     else
-        r->db = rocksdb_open_column_families(options[0], opt->path, KV_FAMILY_COUNT, family_names,
-                                             (const rocksdb_options_t *const *)options, r->family,
-                                             &message);
+        r->db = open_db(opt, (const rocksdb_options_t *const *)options, r->family, &message);
     for (int f = 0; f < KV_FAMILY_COUNT; f++)
         rocksdb_options_destroy(options[f]);
     return message ? fail_open(err, message, opt->path) : rc;
@@ -206,6 +238,8 @@ static void rocks_close(struct kv *kv)
     rocksdb_writeoptions_destroy(r->synced);
     rocksdb_writeoptions_destroy(r->unsynced);
     rocksdb_readoptions_destroy(r->newest);
+    if (r->lock_fd >= 0)
+        close(r->lock_fd);
     mem_free(r);
 }
 
@@ -437,6 +471,31 @@ static enum errc rocks_checkpoint(struct kv *kv, const char *path, struct error 
     return message ? fail_with(err, message, "cannot make a checkpoint") : OK;
 }
 
+struct file_report {
+    void (*fn)(void *ctx, const char *file, const char *what);
+    void *ctx;
+    size_t files;
+};
+
+static void report_file(void *ctx, const char *file, const char *what)
+{
+    struct file_report *r = ctx;
+    r->files++;
+    if (what)
+        r->fn(r->ctx, file, what);
+}
+
+static enum errc rocks_check_files(struct kv *kv,
+                                   void (*report)(void *ctx, const char *file, const char *what),
+                                   void *ctx, size_t *files, struct error *err)
+{
+    struct file_report r = { report, ctx, 0 };
+    if (kv_shim_check_files(rocks_of(kv)->db, report_file, &r))
+        return fail(err, ERR_INTERNAL, "the storage engine could not check its files");
+    *files = r.files;
+    return OK;
+}
+
 static const struct kv_ops rocks_ops = {
     .close = rocks_close,
     .write = rocks_write,
@@ -447,21 +506,26 @@ static const struct kv_ops rocks_ops = {
     .range_bytes = rocks_range_bytes,
     .drop_files = rocks_drop_files,
     .checkpoint = rocks_checkpoint,
+    .check_files = rocks_check_files,
 };
 
 enum errc kv_rocks_open(struct kv **out, const struct kv_options *opt, struct error *err)
 {
-    enum errc rc = make_directory(opt->path, err);
+    enum errc rc = opt->is_read_only ? OK : make_directory(opt->path, err);
     if (rc != OK)
         return rc;
     struct kv_rocks *r = mem_zalloc(sizeof *r);
     r->base.ops = &rocks_ops;
+    r->lock_fd = -1;
     r->cache = rocksdb_cache_create_lru(opt->cache_bytes ? opt->cache_bytes : 64 * (size_t)MIB);
     r->synced = rocksdb_writeoptions_create();
     rocksdb_writeoptions_set_sync(r->synced, 1);
     r->unsynced = rocksdb_writeoptions_create();
     r->newest = rocksdb_readoptions_create();
-    rc = open_families(r, opt, err);
+    if (opt->is_read_only)
+        rc = lock_for_reading(r, opt->path, err);
+    if (rc == OK)
+        rc = open_families(r, opt, err);
     if (rc != OK) {
         rocks_close(&r->base);
         return rc;

@@ -3,15 +3,19 @@
 // options that the C API has no setter for.
 #include "store/kv_shim.h"
 
+#include <rocksdb/db.h>
 #include <rocksdb/env.h>
 #include <rocksdb/listener.h>
+#include <rocksdb/metadata.h>
 #include <rocksdb/options.h>
+#include <rocksdb/sst_file_reader.h>
 
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace
 {
@@ -94,6 +98,27 @@ extern "C" int kv_shim_redirect(struct rocksdb_options_t *options, kv_shim_log *
         rocksdb::Options *rep = reinterpret_cast<rocksdb::Options *>(options);
         rep->info_log = std::make_shared<TextLog>(log);
         rep->listeners.push_back(std::make_shared<Events>(log));
+        return 0;
+    } catch (...) {
+        return -1;
+    }
+}
+
+extern "C" int kv_shim_check_files(struct rocksdb_t *db, kv_shim_report *report, void *ctx)
+{
+    try {
+        rocksdb::DB *rep = *reinterpret_cast<rocksdb::DB **>(db);
+        std::vector<rocksdb::LiveFileMetaData> files;
+        rep->GetLiveFilesMetaData(&files);
+        for (const rocksdb::LiveFileMetaData &file : files) {
+            std::string path = file.db_path + file.name; // the name begins with a slash
+            rocksdb::SstFileReader reader{ rocksdb::Options() };
+            rocksdb::Status status = reader.Open(path);
+            if (status.ok())
+                status = reader.VerifyChecksum();
+            std::string what = status.ok() ? "" : status.ToString();
+            report(ctx, path.c_str(), status.ok() ? nullptr : what.c_str());
+        }
         return 0;
     } catch (...) {
         return -1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kv_shim -- C door to what RocksDB's C API leaves out: its text log and its
- * events. No exception leaves it.
+ * kv_shim -- C door to what RocksDB's C API leaves out: its text log, its events
+ * and the check of a file's blocks. No exception leaves it.
  */
 #ifndef STORE_KV_SHIM_H
 #define STORE_KV_SHIM_H
@@ -11,6 +11,7 @@ extern "C" {
 #endif
 
 struct rocksdb_options_t;
+struct rocksdb_t;
 
 enum kv_shim_level { KV_SHIM_DEBUG, KV_SHIM_INFO, KV_SHIM_WARN, KV_SHIM_ERROR };
 
@@ -23,6 +24,13 @@ typedef void kv_shim_log(enum kv_shim_level level, const char *text);
  * is none. Returns 0, or -1 when out of memory.
  */
 int kv_shim_redirect(struct rocksdb_options_t *options, kv_shim_log *log);
+
+/*
+ * Reads each table file of the database from the disk, block by block. what is
+ * NULL for a sound file. Returns 0, or -1 when out of memory.
+ */
+typedef void kv_shim_report(void *ctx, const char *file, const char *what);
+int kv_shim_check_files(struct rocksdb_t *db, kv_shim_report *report, void *ctx);
 
 #ifdef __cplusplus
 }

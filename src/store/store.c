@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of a store: rocks/ (RocksDB), acknowledged (the mark of durable
- * commits) and vectors/ (segments of vector indexes). Opening checks in this order: lock, format version, mark against
- * the last commit of the log; then loads ids, garbage list and catalog.
+ * Files of a store: rocks/ (RocksDB), acknowledged (the mark of durable commits)
+ * and vectors/ (segments of vector indexes). Opening checks in this order: lock,
+ * write-ahead log, format version, mark against the last commit of the log; then
+ * loads ids, garbage list and catalog.
  */
 #include "store/store.h"
 
@@ -11,6 +12,7 @@
 
 #include "base/key.h"
 #include "base/log.h"
+#include "store/salvage.h"
 #include "store/store_private.h"
 #include "store/vectors.h"
 
@@ -34,28 +36,36 @@ static uint64_t memtable_bytes(const struct settings *s)
     return (uint64_t)(s ? s->memtables_mb : MEMTABLES_MB_DEFAULT) * MIB;
 }
 
-static enum errc open_kv(struct store *s, struct error *err)
+static enum errc open_kv(struct store *s, bool accept_loss, struct error *err)
 {
     s->cache_bytes = cache_bytes(s->settings);
     struct kv_options opt = { .cache_bytes = s->cache_bytes,
                               .memtable_bytes = memtable_bytes(s->settings) };
+    struct error why = { 0 };
     struct buf path;
     buf_init(&path, 0);
     if (s->path) {
         buf_printf(&path, "%s/rocks", s->path);
         opt.path = buf_cstr(&path);
     }
-    enum errc rc = kv_open(&s->kv, &opt, err);
+    enum errc rc = kv_open(&s->kv, &opt, &why);
+    if (rc == ERR_CORRUPT)
+        rc = salvage_open(&s->kv,
+                          &(struct salvage_options){
+                              .dir = s->path, .kv = opt, .accept_loss = accept_loss, .why = &why },
+                          err);
+    else if (rc != OK && err)
+        *err = why;
     buf_release(&path);
     return rc;
 }
 
 /* ---- format and first start ---- */
 
-static enum errc check_format(struct store *s, struct arena *arena, bool *is_new, struct error *err)
+enum errc store_check_format(struct kv *kv, struct arena *arena, bool *is_new, struct error *err)
 {
     struct slice value = { NULL, 0 };
-    enum errc rc = kv_get(s->kv, NULL, KV_META, slice_str(format_key), arena, &value, err);
+    enum errc rc = kv_get(kv, NULL, KV_META, slice_str(format_key), arena, &value, err);
     *is_new = rc == ERR_NOT_FOUND;
     if (rc == ERR_NOT_FOUND)
         return OK;
@@ -101,11 +111,11 @@ out:
     return rc;
 }
 
-static enum errc load_catalog(struct store *s, struct arena *arena, struct catalog **out,
-                              struct error *err)
+enum errc store_load_catalog(struct kv *kv, struct arena *arena, struct catalog **out,
+                             struct error *err)
 {
     struct slice value = { NULL, 0 };
-    enum errc rc = kv_get(s->kv, NULL, KV_META, slice_str(catalog_key), arena, &value, err);
+    enum errc rc = kv_get(kv, NULL, KV_META, slice_str(catalog_key), arena, &value, err);
     *out = NULL;
     if (rc == OK)
         return catalog_decode(out, value, err);
@@ -115,11 +125,10 @@ static enum errc load_catalog(struct store *s, struct arena *arena, struct catal
     return ERR_CORRUPT;
 }
 
-static enum errc find_last_seq(struct store *s, uint64_t *out, struct error *err)
+enum errc store_find_last_seq(struct kv *kv, uint64_t *out, struct error *err)
 {
     struct kv_iter *it = NULL;
-    enum errc rc =
-        kv_iter_new(&it, s->kv, NULL, KV_LOG, &(struct kv_scan){ .is_reverse = true }, err);
+    enum errc rc = kv_iter_new(&it, kv, NULL, KV_LOG, &(struct kv_scan){ .is_reverse = true }, err);
     *out = 0;
     if (rc != OK)
         return rc;
@@ -170,16 +179,16 @@ static enum errc open_parts(struct store *s, const struct store_options *opt, st
     uint64_t last_seq;
     struct catalog *catalog = NULL;
     uint64_t floor = memtable_bytes(s->settings) + FREE_SPACE_MARGIN;
-    TRY(open_kv(s, err));
-    TRY(check_format(s, arena, &is_new, err));
+    TRY(open_kv(s, opt->accept_loss, err));
+    TRY(store_check_format(s->kv, arena, &is_new, err));
     if (is_new)
         TRY(create(s, opt->locale ? opt->locale : "und", arena, err));
-    TRY(find_last_seq(s, &last_seq, err));
+    TRY(store_find_last_seq(s->kv, &last_seq, err));
     s->disk = disk_new(s->path, floor);
     TRY(disk_check_mark(s->disk, last_seq, opt->accept_loss, err));
     TRY(ids_open(&s->ids, s->kv, s->env, opt->node, err));
     TRY(garbage_open(&s->garbage, s->kv, last_seq, LOG_KEEP_BYTES, err));
-    TRY(load_catalog(s, arena, &catalog, err));
+    TRY(store_load_catalog(s->kv, arena, &catalog, err));
     TRY(open_collator(s, catalog, opt->locale, err));
     TRY(open_committer(s, catalog, last_seq, err));
     s->vectors = vectors_new(s);
