@@ -2,6 +2,7 @@
 /* /_api/index */
 #include "server/reply.h"
 #include "server/router.h"
+#include "store/vector.h"
 #include <stdio.h>
 
 static struct slice index_handle(struct request *r, const struct collection *c,
@@ -19,10 +20,30 @@ static void put_paths(struct reply *a, const char *name, const struct field_path
     reply_close(a);
 }
 
+/* What is in memory of the index, and how far it is behind its texts. */
+static void put_vector_figures(struct reply *a, const struct index_def *i)
+{
+    struct vector_figures f;
+
+    vector_figures(a->r->ctx->store, i, &f);
+    reply_open(a, "figures");
+    reply_str(a, "state", f.state);
+    reply_int(a, "segments", (int64_t)f.segments);
+    reply_int(a, "segmentRows", (int64_t)f.segment_rows);
+    reply_int(a, "deadRows", (int64_t)f.dead_rows);
+    reply_int(a, "headRows", (int64_t)f.head_rows);
+    reply_int(a, "memory", (int64_t)f.bytes);
+    reply_bool(a, "isBuilding", f.is_building);
+    if (i->source_count) {
+        reply_int(a, "pendingTexts", (int64_t)f.pending);
+        reply_int(a, "lagMilliseconds", (int64_t)f.lag_ms);
+        reply_str(a, "embeddingError", f.embed_error);
+    }
+    reply_close(a);
+}
+
 static void put_index(struct reply *a, const struct collection *c, const struct index_def *i)
 {
-    static const char *const metrics[] = { "cosine", "l2", "innerProduct" };
-
     reply_text(a, "id", index_handle(a->r, c, i));
     reply_str(a, "type", i->type);
     reply_text(a, "name", i->name);
@@ -36,10 +57,8 @@ static void put_index(struct reply *a, const struct collection *c, const struct 
             put_paths(a, "storedValues", i->stored, i->stored_count);
     }
     if (i->kind == INDEX_VECTOR) {
-        reply_open(a, "params");
-        reply_str(a, "metric", metrics[i->metric]);
-        reply_int(a, "dimension", i->dimension);
-        reply_close(a);
+        reply_val(a, "params", val_get(i->def, slice_str("params")));
+        put_vector_figures(a, i);
     }
     reply_bool(a, "inBackground", false);
     if (!i->is_ready)

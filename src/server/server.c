@@ -11,6 +11,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "net/tls.h"
+#include "retrieve/embed_writes.h"
 #include "server/admit.h"
 #include "server/certificate.h"
 #include "server/context.h"
@@ -164,6 +165,7 @@ static enum errc open_parts(struct server *s, struct error *err)
                                         .on_progress = on_load_progress,
                                         .ctx = s };
     unsigned workers = (unsigned)set->workers;
+    struct vector_embedder embedder;
 
     if (!workers) {
         long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -188,6 +190,8 @@ static enum errc open_parts(struct server *s, struct error *err)
     TRY(check_stop(s, err));
     TRY(model_dir_walk(ctx->models_dir, load_added, s, err));
     ctx->generator = models_generator(ctx->models);
+    embedder = embed_writes(ctx->generator);
+    TRY(store_start_embedding(ctx->store, &embedder, err));
     TRY(pool_new(&ctx->pool, "worker", workers, (unsigned)set->worker_queue, err));
     ctx->cursors = cursors_new((size_t)set->max_cursors, 0);
     ctx->streams = stream_txns_new(ctx->store, set, env_system());
@@ -311,6 +315,8 @@ void server_close(struct server *s)
     http_server_free(s->http); /* sets the cancel flag of what is left */
     s->http = NULL;
     models_stop(s->ctx.models);
+    if (s->ctx.store)
+        store_stop_embedding(s->ctx.store);
     pool_free(s->ctx.pool);
     cursors_free(s->ctx.cursors);
     stream_txns_free(s->ctx.streams);

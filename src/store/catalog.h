@@ -41,7 +41,11 @@ struct index_def {
     bool is_ready;             /* false while it is being built */
     enum vector_metric metric; /* INDEX_VECTOR */
     uint32_t dimension;
-    uint32_t links, probes;        /* of a graph's row; how thorough a search is, at least */
+    uint32_t links, probes; /* of a graph's row; how thorough a search is, at least */
+    const struct field_path
+        *source; /* texts that vectors are made from; none: documents have them */
+    size_t source_count;
+    struct slice model;            /* that makes them; empty = any */
     struct slice collator_version; /* of the sort keys in it */
     struct val def;                /* the definition, for answers */
 };

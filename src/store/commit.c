@@ -223,7 +223,8 @@ static enum errc admit(struct committer *c, struct commit_request *r, struct err
     r->seq = ++c->seq;
     if (r->kind == COMMIT_PREPARE)
         enter_prepared(c, r);
-    add_to_trail(c, buf_slice(&r->batch.bytes));
+    if (!r->is_derived)
+        add_to_trail(c, buf_slice(&r->batch.bytes));
     counter_table_apply(c->counters, r->counters, r->counter_count, &r->batch);
     kv_batch_append(&c->joined, buf_slice(&r->batch.bytes));
     add_to_log(c, r);

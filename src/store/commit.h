@@ -60,6 +60,7 @@ struct commit_request {
     struct catalog *catalog; /* borrows; the new one, or NULL */
     bool no_sync;
     bool is_removal; /* passes when the disk is full */
+    bool is_derived; /* its keys are not in the window: they refuse nobody */
     enum errc rc;    /* the answer from here on */
     struct error err;
     struct buf conflict; /* family byte and key that conflicted */

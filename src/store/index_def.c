@@ -198,7 +198,31 @@ static enum errc parse_tuning(struct index_def *out, struct val params, struct e
     return rc == OK ? parse_factory(out, params, err) : rc;
 }
 
-static enum errc parse_vector(struct index_def *out, struct val def, struct error *err)
+/* Texts that the vectors are made from, and by which model. */
+static enum errc parse_source(struct index_def *out, struct val params, struct arena *arena,
+                              struct error *err)
+{
+    struct val source = get(params, "source"), model = get(params, "model");
+    out->model = val_string(model);
+    if (!val_is_null(model) && (val_type(model) != VAL_STRING || val_is_null(source)))
+        return fail(err, ERR_INVALID,
+                    "params.model of a vector index names the model for params.source");
+    if (val_is_null(source))
+        return OK;
+    enum errc rc =
+        parse_paths(&out->source, &out->source_count, source, "params.source", arena, err);
+    if (rc != OK)
+        return rc;
+    for (size_t i = 0; i < out->source_count; i++)
+        if (out->source[i].is_expanded)
+            return fail(err, ERR_INVALID, "params.source names attributes, without [*]");
+    return out->source_count
+               ? OK
+               : fail(err, ERR_INVALID, "params.source of a vector index must name attributes");
+}
+
+static enum errc parse_vector(struct index_def *out, struct val def, struct arena *arena,
+                              struct error *err)
 {
     struct val params = get(def, "params"), dimension = get(params, "dimension");
     struct slice name = val_string(get(params, "metric"));
@@ -220,7 +244,8 @@ static enum errc parse_vector(struct index_def *out, struct val def, struct erro
         return fail(err, ERR_INVALID, "params.dimension of a vector index must be 1 to %d",
                     DIMENSION_MAX);
     out->dimension = (uint32_t)val_int(dimension);
-    return parse_tuning(out, params, err);
+    enum errc rc = parse_tuning(out, params, err);
+    return rc == OK ? parse_source(out, params, arena, err) : rc;
 }
 
 enum errc index_def_parse(struct index_def *out, struct val def, struct arena *arena,
@@ -237,7 +262,7 @@ enum errc index_def_parse(struct index_def *out, struct val def, struct arena *a
     TRY(parse_bool(&out->deduplicate, def, "deduplicate", true, err));
     TRY(parse_fields(out, def, arena, err));
     if (out->kind == INDEX_VECTOR)
-        TRY(parse_vector(out, def, err));
+        TRY(parse_vector(out, def, arena, err));
     if (!val_is_null(name) &&
         (val_type(name) != VAL_STRING || !name_is_collection(val_string(name))))
         rc = fail_num(err, 1208, "an index name is 1 to %d letters, digits, _ or -, letter first",
@@ -328,8 +353,12 @@ bool index_def_equal(const struct index_def *a, const struct index_def *b)
 {
     if (a->kind != b->kind || a->is_unique != b->is_unique || a->is_sparse != b->is_sparse ||
         a->field_count != b->field_count || a->metric != b->metric ||
-        a->dimension != b->dimension || a->links != b->links)
+        a->dimension != b->dimension || a->links != b->links ||
+        a->source_count != b->source_count || !slice_eq(a->model, b->model))
         return false;
+    for (size_t i = 0; i < a->source_count; i++)
+        if (!slice_eq(a->source[i].text, b->source[i].text))
+            return false;
     for (size_t i = 0; i < a->field_count; i++)
         if (!slice_eq(a->fields[i].text, b->fields[i].text))
             return false;

@@ -44,6 +44,7 @@ struct slice index_entry_doc(const struct index_def *index, struct slice key, st
  * for cosine. *row is empty when the document has no vector and the index is
  * sparse.
  */
+void vector_normalise(float *v, size_t n); /* to length 1; zero stays zero */
 MUST_CHECK enum errc vector_row(const struct index_def *index, struct val v, struct arena *arena,
                                 struct slice *row, struct error *err);
 

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/key.h"
 #include "store/index_private.h"
+#include "store/vector_source.h"
 
 /* ---- making entries ---- */
 
@@ -328,6 +329,8 @@ static enum errc change_one(struct txn *t, const struct collection *c,
 {
     enum errc rc = OK;
     assert(old || new);
+    if (index->source_count)
+        return vector_source_change(t, index, old, new, err);
     struct index_entries before = { NULL, 0, 0 }, after = { NULL, 0, 0 };
     struct arena *arena = txn_scratch(t);
     const struct collator *collator = t->store->collator;

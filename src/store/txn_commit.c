@@ -43,6 +43,7 @@ static void request_init(struct txn *t, struct commit_request *r)
     r->counter_count = t->counter_count;
     write_set_encode(t->writes, &r->batch, &has_puts);
     r->is_removal = t->is_removal || !has_puts;
+    r->is_derived = t->is_derived;
     watch_writes(t, buf_slice(&r->batch.bytes));
     txn_iters_record(t);
     read_set_seal(t->reads);

@@ -27,6 +27,7 @@ struct txn {
     struct arena *scratch;                /* owned; of one document's write */
     struct arena_mark scratch_start;
     bool is_removal, is_over, must_sync;
+    bool is_derived; /* made from what others wrote: its keys refuse nobody */
     uint64_t commit_seq;
 };
 

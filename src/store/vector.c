@@ -9,6 +9,7 @@
 #include "store/faiss_shim.h"
 #include "store/index_private.h"
 #include "store/vector_search.h"
+#include "store/vector_source.h"
 
 enum { SEARCH_K_MAX = 100000, ROW_KEY_HEAD_BYTES = 10, ID_HEAD_BYTES = 2 };
 enum { EFFORT_DEFAULT = 64, EFFORT_PER_PROBE = 8 };
@@ -18,7 +19,7 @@ static const float element_max = 1e16f;
 
 /* ---- rows ---- */
 
-static void normalise(float *v, size_t n)
+void vector_normalise(float *v, size_t n)
 {
     float norm = sqrtf(vector_dot(v, v, n));
     if (norm > 0)
@@ -49,7 +50,7 @@ enum errc vector_row(const struct index_def *index, struct val v, struct arena *
             return fail(err, ERR_INVALID, "vector index '%.*s': '%.*s' holds a number beyond 1e16",
                         SLICE_ARG(index->name), SLICE_ARG(index->fields[0].text));
     if (index->metric == VECTOR_COSINE)
-        normalise(out, n);
+        vector_normalise(out, n);
     *row = slice_of(out, n * sizeof *out);
     return OK;
 }
@@ -58,6 +59,12 @@ bool vector_key_is_row(struct slice key)
 {
     return key.len > ROW_KEY_HEAD_BYTES && key.len <= ROW_KEY_HEAD_BYTES + LIMIT_KEY_BYTES &&
            key_read_u16(key.ptr + sizeof(uint64_t)) < SLOT_COUNT;
+}
+
+bool vector_key_is_note(struct slice key)
+{
+    return key.len > ROW_KEY_HEAD_BYTES &&
+           key_read_u16(key.ptr + sizeof(uint64_t)) == VECTOR_SLOT_PENDING;
 }
 
 struct slice vector_id_key(struct slice id)
@@ -101,7 +108,7 @@ enum errc vector_search(struct txn *t, const struct collection *c, const struct 
     float *vector = arena_alloc(arena, index->dimension * sizeof *vector);
     memcpy(vector, request->vector, index->dimension * sizeof *vector);
     if (index->metric == VECTOR_COSINE)
-        normalise(vector, index->dimension);
+        vector_normalise(vector, index->dimension);
     return vector_answer(
         &(struct vector_question){ .txn = t,
                                    .collection = c,

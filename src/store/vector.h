@@ -5,6 +5,8 @@
 #ifndef STORE_VECTOR_H
 #define STORE_VECTOR_H
 
+#include <stdatomic.h>
+
 #include "store/txn.h"
 
 struct vector_hit {
@@ -50,12 +52,41 @@ struct vector_figures {
     uint64_t bytes;            /* of memory */
     uint64_t builds, rebuilds; /* segments made; lost ones found, since the start */
     bool is_building;
+    size_t pending;        /* texts that wait for their vector (params.source); at most 100000 */
+    uint64_t lag_ms;       /* age of the oldest of them */
+    char embed_error[160]; /* why they wait; empty = nothing is wrong */
 };
 void vector_figures(struct store *s, const struct index_def *index, struct vector_figures *out);
 /* Makes one segment of everything, in the background. */
 void vector_merge(struct store *s, const struct index_def *index);
 /* Waits until nothing is left to do in the background: for tests and benchmarks. */
 void vector_settle(struct store *s);
+
+/* ---- vectors of texts: indexes with params.source ---- */
+
+struct vector_texts {
+    struct slice model; /* as the index names it; empty = any */
+    const struct slice *texts;
+    size_t count;
+    uint32_t dimension;
+    const atomic_bool *cancel; /* true: nobody wants the answer any more */
+};
+/* Whoever turns texts into vectors; filled by the layers above. */
+struct vector_embedder {
+    /*
+     * rows: count x dimension numbers. Runs on a thread of the store and may
+     * wait; a failure (no such model, busy) is tried again later.
+     */
+    enum errc (*embed)(void *ctx, const struct vector_texts *texts, float *rows, struct error *err);
+    void *ctx;
+};
+/*
+ * From here on texts are embedded in the background; without an embedder they
+ * wait. Stopping waits for a running call to end. One caller at a time.
+ */
+MUST_CHECK enum errc store_start_embedding(struct store *s, const struct vector_embedder *e,
+                                           struct error *err);
+void store_stop_embedding(struct store *s);
 
 /* What graphs of vectors are made with: "FAISS 1.12.0 AVX2". */
 const char *vector_engine(void);

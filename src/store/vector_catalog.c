@@ -96,6 +96,7 @@ static struct vector_index *index_new(const struct collection *c, const struct i
     x->dimension = def->dimension;
     x->metric = def->metric;
     x->links = def->links;
+    x->has_source = def->source_count > 0;
     buf_release(&name);
     return x;
 }

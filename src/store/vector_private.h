@@ -32,6 +32,12 @@ struct vector_kills {
     struct arena *ids;
 };
 
+/* Texts without their vector. */
+struct vector_lag {
+    size_t pending;
+    uint64_t age_ms; /* of the oldest */
+};
+
 struct vector_index {
     uint64_t object_id, collection_id, index_id;
     char *name; /* owned; "collection/index" */
@@ -49,6 +55,12 @@ struct vector_index {
     struct vector_rows *active;     /* reference; the head that grows; NULL when cold */
     struct vector_kills kills;
     uint64_t builds, rebuilds;
+
+    /* of the thread that embeds texts */
+    bool has_source;
+    struct vector_lag lag;
+    uint64_t embed_pause_us, embed_at_us;
+    char embed_error[160];
 };
 
 /* One segment being made, by a thread of its own at idle priority. */
@@ -88,6 +100,13 @@ struct vectors {
     bool is_catalog_new, is_stopping, is_started, is_settled;
     struct vector_build *build; /* owned; the running one, or NULL */
     pthread_t thread;
+
+    struct vector_embedder embedder;
+    pthread_t embed_thread;
+    pthread_cond_t notes;
+    bool is_embedding, is_embed_stopping;
+    bool is_note_staged, has_notes; /* by a group not published yet; since the last look */
+    atomic_bool is_embed_cancelled;
 };
 
 /* ---- the table; lock held ---- */
@@ -134,6 +153,9 @@ MUST_CHECK enum errc vector_build_start(struct vectors *v, struct vector_index *
                                         struct error *err);
 /* After is_done, or to cancel it. */
 void vector_build_finish(struct vectors *v);
+
+/* Counts the texts of an index with a source that wait in the view of t. */
+void vector_lag_of(struct txn *t, const struct index_def *index, struct vector_lag *out);
 
 /* Files of segments, as the meta family knows them: "vector/" object id, number. */
 MUST_CHECK enum errc vector_refs_change(struct vectors *v, uint64_t object_id,

@@ -24,6 +24,7 @@ MUST_CHECK enum errc vector_answer(const struct vector_question *q, struct vecto
 
 /* The key of a row in the index family: object id, then an id (slot and document key). */
 bool vector_key_is_row(struct slice key);
+bool vector_key_is_note(struct slice key); /* of a text that waits (vector_source.h) */
 struct slice vector_id_key(struct slice id);
 /* The key behind all rows of the index; behind it is what waits to become rows. */
 void vector_scan_end(struct buf *out, uint64_t object_id);

@@ -216,7 +216,10 @@ static enum errc stage(void *ctx, uint64_t seq, struct slice batch, struct error
     for (size_t at = 0; kv_batch_next(batch, &at, &r);) {
         if (r.family == KV_META && slice_is(r.key, "catalog"))
             v->is_catalog_new = true;
-        if (!v->index_count || r.family != KV_INDEX || !vector_key_is_row(r.key))
+        if (!v->index_count || r.family != KV_INDEX)
+            continue;
+        v->is_note_staged |= r.op == KV_PUT && vector_key_is_note(r.key);
+        if (!vector_key_is_row(r.key))
             continue;
         struct vector_index *x = vectors_find(v, key_read_u64(r.key.ptr));
         if (x)
@@ -234,6 +237,11 @@ static void published(void *ctx, uint64_t seq)
     pthread_mutex_lock(&v->lock);
     if (v->is_catalog_new)
         pthread_cond_signal(&v->work);
+    if (v->is_note_staged && v->is_embedding) {
+        v->has_notes = true;
+        pthread_cond_signal(&v->notes);
+    }
+    v->is_note_staged = false;
     pthread_mutex_unlock(&v->lock);
 }
 
@@ -469,6 +477,7 @@ struct vectors *vectors_new(struct store *s)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&v->work, &monotonic);
     pthread_cond_init(&v->settled, &monotonic);
+    pthread_cond_init(&v->notes, &monotonic);
     pthread_condattr_destroy(&monotonic);
     v->sink = (struct commit_sink){ .stage = stage, .published = published, .ctx = v };
     store_add_sink(s, &v->sink);
@@ -497,6 +506,7 @@ void vectors_stop(struct vectors *v)
 {
     if (!v || !v->thread)
         return;
+    store_stop_embedding(v->store);
     pthread_mutex_lock(&v->lock);
     v->is_stopping = true;
     pthread_cond_signal(&v->work);
@@ -521,6 +531,7 @@ void vectors_free(struct vectors *v)
     mem_free(v->dir);
     pthread_cond_destroy(&v->work);
     pthread_cond_destroy(&v->settled);
+    pthread_cond_destroy(&v->notes);
     pthread_mutex_destroy(&v->lock);
     mem_free(v);
 }
@@ -552,11 +563,24 @@ void vector_merge(struct store *s, const struct index_def *index)
     pthread_mutex_unlock(&v->lock);
 }
 
+static void count_texts(struct store *s, const struct index_def *index, struct vector_figures *out)
+{
+    struct txn *t = NULL;
+    struct vector_lag lag = { 0, 0 };
+    if (txn_begin(&t, s, &(struct txn_options){ .is_read_only = true }, NULL) == OK)
+        vector_lag_of(t, index, &lag);
+    txn_end(t);
+    out->pending = lag.pending;
+    out->lag_ms = lag.age_ms;
+}
+
 void vector_figures(struct store *s, const struct index_def *index, struct vector_figures *out)
 {
     static const char *const states[] = { "cold", "opening", "warm" };
     struct vectors *v = s->vectors;
     *out = (struct vector_figures){ .state = "cold" };
+    if (index->source_count)
+        count_texts(s, index, out);
     pthread_mutex_lock(&v->lock);
     const struct vector_index *x = vectors_find(v, index->object_id);
     const struct vector_version *version = x ? x->current : NULL;
@@ -565,6 +589,7 @@ void vector_figures(struct store *s, const struct index_def *index, struct vecto
         out->builds = x->builds;
         out->rebuilds = x->rebuilds;
         out->is_building = v->build && v->build->index == x;
+        memcpy(out->embed_error, x->embed_error, sizeof out->embed_error);
     }
     for (size_t i = 0; version && i < version->segment_count; i++) {
         out->segments++;
