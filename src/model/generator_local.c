@@ -52,6 +52,7 @@ static enum errc find(struct models *m, struct slice name, enum model_kind kind,
     }
     if (!*out)
         rc = no_model(m, name, kind, err);
+    assert(*out || rc != OK);
     pthread_mutex_unlock(&m->lock);
     return rc;
 }

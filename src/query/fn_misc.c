@@ -197,6 +197,8 @@ static enum errc fn_assert(struct fn_call *call)
 
     if (val_truth(fn_arg(call, 0)))
         return fn_return_bool(call, true);
+    if (!why.len)
+        why = slice_str("assertion failed");
     return fail_num(call->err, 1593, "%.*s", SLICE_ARG(why));
 }
 

@@ -158,6 +158,8 @@ static enum errc find(struct fn_call *call, bool is_last)
 
     if (from < 0 || to < from - 1)
         return fn_return_int(call, -1);
+    if (!what.len)
+        return fn_return_int(call, is_last ? size : from);
     struct slice area = part(s, from, to - from + 1);
     for (size_t i = 0; i + what.len <= area.len; i++) {
         if (((uint8_t)area.ptr[i] & 0xC0) == 0x80 || memcmp(area.ptr + i, what.ptr, what.len))
@@ -166,8 +168,6 @@ static enum errc find(struct fn_call *call, bool is_last)
         if (!is_last)
             break;
     }
-    if (!what.len)
-        found = is_last ? size : from;
     return fn_return_int(call, found);
 }
 
