@@ -94,11 +94,15 @@ static size_t rows_max(const struct exec *x)
 
 bool op_is_full(const struct op *op)
 {
-    return op->out.rows >= op->x->rows_max;
+    return op->out.rows >= op->batch_rows;
 }
 
 void op_begin_batch(struct op *op)
 {
+    size_t rows_max = op->x->rows_max;
+    size_t next = op->batch_rows ? op->batch_rows * 2 : op->first_rows ? op->first_rows : rows_max;
+
+    op->batch_rows = next < rows_max ? next : rows_max;
     op->out.rows = 0;
     arena_reset(op->batch);
 }
@@ -196,6 +200,7 @@ void op_reset(struct op *op)
         arena_reset(op->batch);
         arena_reset(op->kept);
         op->is_done = false;
+        op->batch_rows = 0;
         op->in = NULL;
         op->at = 0;
         op->out.rows = 0;
@@ -225,6 +230,10 @@ static const struct op_kind *kind_of(const struct node *n)
         return &op_index;
     case NODE_VECTOR:
         return &op_vector;
+    case NODE_TRAVERSE:
+        return &op_traverse;
+    case NODE_PATHS:
+        return &op_paths;
     case NODE_FILTER:
         return &op_filter;
     case NODE_CALC:
@@ -270,6 +279,24 @@ static struct op *make_ops(struct exec *x, const struct node *n)
     return op;
 }
 
+/* Rows pass on one by one, though not all of them. */
+static bool passes_rows(const struct node *n)
+{
+    return n->kind == NODE_CALC || n->kind == NODE_FILTER || n->kind == NODE_SUBQUERY ||
+           n->kind == NODE_CALL || n->kind == NODE_DISTINCT;
+}
+
+static void limit_first_batch(struct op *limit)
+{
+    struct op *op = limit->input;
+    int64_t rows = limit->n->offset + limit->n->limit;
+
+    while (op && passes_rows(op->n))
+        op = op->input;
+    if (op && rows > 0 && rows < LIMIT_ROWS_PER_BATCH)
+        op->first_rows = (size_t)rows;
+}
+
 void exec_init(struct exec *x)
 {
     size_t regs = x->plan->reg_count;
@@ -277,6 +304,9 @@ void exec_init(struct exec *x)
     x->ops = NULL;
     x->rows_max = rows_max(x);
     x->root = make_ops(x, x->plan->root);
+    for (struct op *op = x->ops; op; op = op->all)
+        if (op->n->kind == NODE_LIMIT && op->n->limit >= 0 && !op->n->counts_full)
+            limit_first_batch(op);
     struct val *row = arena_alloc(x->arena, (regs + 1) * sizeof *row);
     for (size_t i = 0; i < regs; i++)
         row[i] = val_null;

@@ -52,8 +52,9 @@ struct op {
     struct batch *in; /* batch being read */
     size_t at;        /* next row of it */
     bool is_done;
-    void *state;    /* state_bytes, zeroed by a reset */
-    struct op *all; /* the exec's list */
+    size_t first_rows, batch_rows; /* under a LIMIT: of the first batch, of the next; or 0 */
+    void *state;                   /* state_bytes, zeroed by a reset */
+    struct op *all;                /* the exec's list */
 };
 
 struct exec {
@@ -97,7 +98,11 @@ MUST_CHECK enum errc op_input_row(struct op *op, struct val **row, enum exec_sta
                                   struct error *err);
 void op_reset(struct op *op);                      /* the pipeline up to its first operator */
 void op_start_sub(struct op *op, struct val *row); /* op->sub begins again, for this row */
-/* Empties op->out and the memory of its values. */
+/*
+ * Empties op->out and the memory of its values. Under a LIMIT the first batch is as
+ * large as that, each further one twice the one before: no row is made that nobody
+ * wants, which matters where a row is dear.
+ */
 void op_begin_batch(struct op *op);
 bool op_is_full(const struct op *op);
 /* A new row of op->out, a copy of row. */
@@ -130,6 +135,6 @@ MUST_CHECK enum errc exec_drain(struct op *last, struct arena *arena, struct row
 
 extern const struct op_kind op_singleton, op_enum_list, op_filter, op_calc, op_limit, op_return,
     op_subquery, op_enum_collection, op_index, op_vector, op_write, op_collect, op_distinct,
-    op_call, op_sort;
+    op_call, op_sort, op_traverse, op_paths;
 
 #endif

@@ -125,6 +125,10 @@ static double rows_out(const struct explain *e, const struct node *n, double in)
     case NODE_INDEX:
     case NODE_VECTOR:
         return in * scan_rows(e, n);
+    case NODE_TRAVERSE:
+        return in * (n->walk->max < 8 ? 1u << (2 * n->walk->max) : 65536);
+    case NODE_PATHS:
+        return in * 4;
     case NODE_FILTER:
         return in / 2;
     case NODE_LIMIT:
@@ -223,6 +227,40 @@ static void put_scan(struct explain *e, const struct node *n)
     put_expr(e, "filter", n->scan->filters[0]);
 }
 
+static void put_walk(struct explain *e, const struct node *n)
+{
+    static const char *const directions[] = {
+        [AST_OUTBOUND] = "outbound", [AST_INBOUND] = "inbound", [AST_ANY] = "any"
+    };
+    static const char *const orders[] = {
+        [WALK_DFS] = "dfs", [WALK_BFS] = "bfs", [WALK_WEIGHTED] = "weighted"
+    };
+    const struct walk *w = n->walk;
+
+    open_list(e, "edgeCollections");
+    for (uint32_t i = 0; i < w->edge_count; i++) {
+        const struct collection *c = catalog_collection_by_id(e->catalog, w->edges[i].collection);
+        val_open_object(e->b);
+        put_text(e, "collection", c ? c->name : slice_str(""));
+        put_text(e, "direction", slice_str(directions[w->edges[i].direction]));
+        val_close(e->b);
+    }
+    val_close(e->b);
+    put_expr(e, "start", n->exprs[0]);
+    if (n->expr_count > 1)
+        put_expr(e, "target", n->exprs[1]);
+    put_variable(e, "edgeOutVariable", n->reg2);
+    put_variable(e, "pathOutVariable", w->path_reg);
+    open_object(e, "options");
+    put_number(e, "minDepth", w->min);
+    put_number(e, "maxDepth", w->max);
+    put_text(e, "order", slice_str(orders[w->order]));
+    put_text(e, "weightAttribute", w->weight_attribute);
+    put_double(e, "defaultWeight", w->default_weight);
+    val_close(e->b);
+    put_expr(e, "prune", w->prune);
+}
+
 static void put_sort(struct explain *e, const struct node *n)
 {
     open_list(e, "elements");
@@ -285,6 +323,8 @@ static void put_kind(struct explain *e, const struct node *n)
     put_expr(e, "expression", n->expr);
     if (n->scan)
         put_scan(e, n);
+    if (n->walk)
+        put_walk(e, n);
     if (n->kind == NODE_SORT)
         put_sort(e, n);
     if (n->collect)

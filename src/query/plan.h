@@ -9,7 +9,7 @@
 #ifndef QUERY_PLAN_H
 #define QUERY_PLAN_H
 
-#include "query/expr.h"
+#include "query/plan_parts.h"
 
 enum node_kind {
     NODE_SINGLETON,
@@ -18,6 +18,8 @@ enum node_kind {
     NODE_INDEX,           /* collection, scan with accesses -> reg */
     NODE_VECTOR,          /* collection, scan, index; exprs[0]: query vector, exprs[1]: options if
                              given; an access knows what can pass; limit -> reg, reg2: score */
+    NODE_TRAVERSE,        /* exprs[0]: start; walk -> reg vertex, reg2 edge, path; or NO_REG */
+    NODE_PATHS,           /* exprs: start, target; walk -> the same */
     NODE_FILTER,          /* expr */
     NODE_CALC,            /* expr -> reg */
     NODE_SUBQUERY,        /* sub -> reg: array of its rows; null where the guard expr fails */
@@ -32,70 +34,6 @@ enum node_kind {
     NODE_REMOVE, /* exprs[0]: key or document */
     NODE_UPSERT, /* sub: [OLD or null, document to insert or to change it by] */
     NODE_RETURN, /* expr */
-};
-
-/*
- * How an index finds documents: equal on its first fields, then one of a list or
- * a range. Of the primary index, values are keys or _ids.
- */
-struct access {
-    uint64_t index; /* 0: the primary one */
-    struct expr **equal;
-    uint32_t equal_count;
-    struct expr *in; /* array: each of its values for the next field; or NULL */
-    struct expr *lower, *upper;
-    bool lower_included, upper_included;
-};
-
-/* An attribute of the document, names from the outside in, and the register it goes to. */
-struct projection {
-    uint32_t reg;
-    uint32_t count;
-    struct slice *names;
-    uint32_t *hashes;
-    uint8_t source;      /* in the entry of a covering index, see below */
-    uint8_t source_skip; /* so many of the names lead to the value found there */
-};
-/* Below SOURCE_STORED: a field of the index, from there on its stored values. */
-enum { SOURCE_STORED = 64, SOURCE_ID = 253, SOURCE_KEY = 254, SOURCE_NONE = 255 };
-
-enum { PROJECTIONS_MAX = 32, ACCESSES_MAX = 64 };
-
-/* Reading documents of a collection, for the nodes that do. */
-struct scan {
-    struct access *accesses; /* NODE_INDEX: one, or several whose documents are joined */
-    uint32_t access_count;
-    bool is_reverse;       /* NODE_INDEX */
-    struct expr **filters; /* tested on the stored document; when covering, on registers */
-    uint32_t filter_count;
-    bool projects;    /* only these attributes go to registers, the document does not */
-    bool is_covering; /* the index's entries have them all: documents are not read */
-    struct projection *projections;
-    uint32_t projection_count;
-};
-
-struct write_options {
-    uint8_t overwrite; /* enum overwrite_mode */
-    bool drop_nulls, replace_objects, check_rev, ignore_errors, is_replace;
-    bool needs_old, needs_new; /* somebody looks at the register */
-};
-
-struct aggregate {
-    uint8_t kind; /* row of the table in aggregate.c */
-    uint32_t reg;
-    struct expr *expr;
-};
-
-/* Registers that COLLECT gives. */
-struct collect {
-    uint32_t *regs; /* of the keys, as many as the node has exprs */
-    struct aggregate *aggregates;
-    uint32_t aggregate_count;
-    uint32_t count_reg, into_reg; /* or NO_REG */
-    struct expr *into_expr;
-    struct slice *keep_names; /* without into_expr: members of a group's element */
-    uint32_t *keep_regs;
-    uint32_t keep_count;
 };
 
 struct node {
@@ -115,6 +53,7 @@ struct node {
     uint32_t *live;        /* registers of this pipeline that a row must still have behind it */
     uint32_t live_count;
     struct scan *scan;
+    struct walk *walk;
     struct collect *collect;
     struct write_options *write;
 };

@@ -8,7 +8,7 @@
 #include "query/plan.h"
 
 enum { DEPTH_MAX = 150 }; /* of nested values: stays below the limit of the format */
-enum { NODE_PLACES = 18, EXPR_PLACES = 8 };
+enum { NODE_PLACES = 19, EXPR_PLACES = 8 };
 
 struct in {
     struct arena *arena;
@@ -208,6 +208,15 @@ static struct aggregate *decode_aggregates(struct in *in, struct val v, uint32_t
     return a;
 }
 
+static struct slice *decode_names(struct in *in, struct val v, uint32_t *count)
+{
+    *count = (uint32_t)val_count(v);
+    struct slice *names = arena_alloc(in->arena, (*count + 1) * sizeof *names);
+    for (uint32_t i = 0; i < *count; i++)
+        names[i] = val_string(val_at(v, i));
+    return names;
+}
+
 static struct collect *decode_collect(struct in *in, struct val v, uint32_t key_count)
 {
     struct collect *c = ARENA_NEW(in->arena, struct collect);
@@ -220,13 +229,10 @@ static struct collect *decode_collect(struct in *in, struct val v, uint32_t key_
     c->count_reg = get_reg(in, val_at(v, 2));
     c->into_reg = get_reg(in, val_at(v, 3));
     c->into_expr = decode_expr(in, val_at(v, 4));
-    c->keep_count = (uint32_t)val_count(names);
-    c->keep_names = arena_alloc(in->arena, (c->keep_count + 1) * sizeof *c->keep_names);
-    for (uint32_t i = 0; i < c->keep_count; i++) {
-        c->keep_names[i] = val_string(val_at(names, i));
+    c->keep_names = decode_names(in, names, &c->keep_count);
+    for (uint32_t i = 0; i < c->keep_count; i++)
         for (uint32_t k = 0; k < i; k++)
             in->is_bad |= slice_eq(c->keep_names[k], c->keep_names[i]);
-    }
     c->keep_regs = decode_regs(in, val_at(v, 6), c->keep_count);
     return c;
 }
@@ -288,6 +294,38 @@ static struct scan *decode_scan(struct in *in, struct val v)
     return s;
 }
 
+static struct walk *decode_walk(struct in *in, struct val v)
+{
+    struct walk *w = ARENA_NEW(in->arena, struct walk);
+    struct val edges = val_at(v, 7);
+
+    if (val_is_null(v))
+        return NULL;
+    w->kind = (uint8_t)get_num(in, val_at(v, 0), 0, WALK_K_PATHS);
+    w->order = (uint8_t)get_num(in, val_at(v, 1), 0, WALK_WEIGHTED);
+    w->unique_vertices = (uint8_t)get_num(in, val_at(v, 2), 0, WALK_UNIQUE_GLOBAL);
+    w->has_unique_edges = val_bool(val_at(v, 3));
+    w->is_weighted = val_bool(val_at(v, 4));
+    w->min = (uint32_t)get_num(in, val_at(v, 5), 0, INT32_MAX);
+    w->max = (uint32_t)get_num(in, val_at(v, 6), 0, INT32_MAX);
+    w->edge_count = get_count(in, edges, WALK_EDGES_MAX);
+    w->edges = arena_alloc(in->arena, (w->edge_count + 1) * sizeof *w->edges);
+    for (uint32_t i = 0; i < w->edge_count; i++) {
+        struct val row = val_at(edges, i);
+        w->edges[i].collection = (uint64_t)get_num(in, val_at(row, 0), 0, INT64_MAX);
+        w->edges[i].direction = (uint8_t)get_num(in, val_at(row, 1), 0, AST_ANY);
+    }
+    w->vertex_collections = decode_names(in, val_at(v, 8), &w->vertex_collection_count);
+    w->weight_attribute = val_string(val_at(v, 9));
+    w->default_weight = val_double(val_at(v, 10));
+    w->prune = decode_expr(in, val_at(v, 11));
+    w->prune_reg = get_reg(in, val_at(v, 12));
+    w->path_reg = get_reg(in, val_at(v, 13));
+    if (w->default_weight < 0 || w->min > w->max)
+        in->is_bad = true;
+    return w;
+}
+
 static bool has_exprs(const struct node *n, uint32_t count, uint32_t first)
 {
     if (n->expr_count != count)
@@ -321,6 +359,10 @@ static bool node_is_right(const struct node *n)
     case NODE_VECTOR:
         return n->scan && n->reg != NO_REG && n->reg2 != NO_REG &&
                has_exprs(n, n->expr_count == 2 ? 2 : 1, 0) && n->limit >= 0;
+    case NODE_TRAVERSE:
+        return n->walk && n->walk->kind == WALK_TRAVERSE && has_exprs(n, 1, 0);
+    case NODE_PATHS:
+        return n->walk && n->walk->kind != WALK_TRAVERSE && has_exprs(n, 2, 0);
     case NODE_SUBQUERY:
         return n->sub && n->reg != NO_REG && n->sub->kind != NODE_SINGLETON;
     case NODE_CALL:
@@ -375,6 +417,7 @@ static struct node *decode_node(struct in *in, struct val v)
     n->scan = decode_scan(in, val_at(v, 15));
     n->collect = decode_collect(in, val_at(v, 16), n->expr_count);
     n->write = decode_write(in, val_at(v, 17));
+    n->walk = decode_walk(in, val_at(v, 18));
     if (!node_is_right(n))
         in->is_bad = true;
     return n;

@@ -181,6 +181,35 @@ static struct val encode_scan(struct out *o, const struct scan *s)
     return list(o, items, ARRAY_LEN(items));
 }
 
+static struct val encode_walk(struct out *o, const struct walk *w)
+{
+    if (!w)
+        return val_null;
+    struct val *edges = arena_alloc(o->arena, (w->edge_count + 1) * sizeof *edges);
+    for (uint32_t i = 0; i < w->edge_count; i++) {
+        struct val row[] = { num(o, (int64_t)w->edges[i].collection),
+                             num(o, w->edges[i].direction) };
+        edges[i] = list(o, row, ARRAY_LEN(row));
+    }
+    struct val items[] = {
+        /* 0 */ num(o, w->kind),
+        num(o, w->order),
+        num(o, w->unique_vertices),
+        val_new_bool(w->has_unique_edges),
+        val_new_bool(w->is_weighted),
+        /* 5 */ num(o, w->min),
+        num(o, w->max),
+        list(o, edges, w->edge_count),
+        encode_names(o, w->vertex_collections, w->vertex_collection_count),
+        val_new_string(o->arena, w->weight_attribute),
+        /* 10 */ val_new_double(o->arena, w->default_weight),
+        encode_expr(o, w->prune),
+        reg(o, w->prune_reg),
+        reg(o, w->path_reg),
+    };
+    return list(o, items, ARRAY_LEN(items));
+}
+
 static struct val encode_pipeline(struct out *o, const struct node *last);
 
 static struct val encode_node(struct out *o, const struct node *n)
@@ -204,6 +233,7 @@ static struct val encode_node(struct out *o, const struct node *n)
         /* 15 */ encode_scan(o, n->scan),
         encode_collect(o, n),
         encode_write(o, n->write),
+        encode_walk(o, n->walk),
     };
     return list(o, items, ARRAY_LEN(items));
 }

@@ -348,12 +348,11 @@ static enum errc plan_operation(struct planner *p, const struct ast *n)
     case AST_UPSERT:
         return plan_write(p, n);
     case AST_TRAVERSE:
-        return plan_not_implemented(p, n, "graph traversal");
     case AST_SHORTEST_PATH:
     case AST_ALL_SHORTEST_PATHS:
     case AST_K_SHORTEST_PATHS:
     case AST_K_PATHS:
-        return plan_not_implemented(p, n, "path search");
+        return plan_graph(p, n);
     case AST_WINDOW:
         return plan_not_implemented(p, n, "WINDOW");
     default:
@@ -473,6 +472,8 @@ const char *node_kind_name(enum node_kind kind)
         [NODE_ENUM_COLLECTION] = "EnumerateCollectionNode",
         [NODE_INDEX] = "IndexNode",
         [NODE_VECTOR] = "EnumerateNearVectorNode",
+        [NODE_TRAVERSE] = "TraversalNode",
+        [NODE_PATHS] = "ShortestPathNode",
         [NODE_FILTER] = "FilterNode",
         [NODE_CALC] = "CalculationNode",
         [NODE_SUBQUERY] = "SubqueryNode",

@@ -299,6 +299,64 @@ static void print_scan(const struct plan_printer *pp, const struct node *n, stru
     print_exprs(pp, s->filters, s->filter_count, " && ", out);
 }
 
+/* "v, e, p", as far as they are used. */
+static void print_step(const struct plan_printer *pp, const struct node *n, struct buf *out)
+{
+    const uint32_t regs[] = { n->reg, n->reg2, n->walk->path_reg };
+    bool is_first = true;
+
+    buf_add_str(out, "FOR ");
+    for (size_t i = 0; i < ARRAY_LEN(regs); i++) {
+        if (regs[i] == NO_REG)
+            continue;
+        buf_add_str(out, is_first ? "" : ", ");
+        plan_print_reg(pp, regs[i], out);
+        is_first = false;
+    }
+    buf_add_str(out, is_first ? "- IN " : " IN ");
+}
+
+static void print_edges(const struct plan_printer *pp, const struct walk *w, struct buf *out)
+{
+    static const char *const words[] = {
+        [AST_OUTBOUND] = "OUTBOUND", [AST_INBOUND] = "INBOUND", [AST_ANY] = "ANY"
+    };
+
+    for (uint32_t i = 0; i < w->edge_count; i++) {
+        const struct collection *c = catalog_collection_by_id(pp->catalog, w->edges[i].collection);
+        buf_printf(out, "%s%s ", i ? ", " : "", words[w->edges[i].direction]);
+        if (c)
+            buf_add_slice(out, c->name);
+    }
+}
+
+static void print_walk(const struct plan_printer *pp, const struct node *n, struct buf *out)
+{
+    static const char *const kinds[] = { [WALK_TRAVERSE] = "",
+                                         [WALK_SHORTEST_PATH] = "SHORTEST_PATH ",
+                                         [WALK_ALL_SHORTEST_PATHS] = "ALL_SHORTEST_PATHS ",
+                                         [WALK_K_SHORTEST_PATHS] = "K_SHORTEST_PATHS ",
+                                         [WALK_K_PATHS] = "K_PATHS " };
+    static const char *const orders[] = {
+        [WALK_DFS] = "depth first", [WALK_BFS] = "breadth first", [WALK_WEIGHTED] = "by weight"
+    };
+    const struct walk *w = n->walk;
+
+    print_step(pp, n, out);
+    if (w->kind == WALK_TRAVERSE || w->kind == WALK_K_PATHS)
+        buf_printf(out, "%u..%u ", w->min, w->max);
+    buf_add_str(out, kinds[w->kind]);
+    print_exprs(pp, n->exprs, n->expr_count, " TO ", out);
+    buf_add_str(out, " ");
+    print_edges(pp, w, out);
+    if (w->prune) {
+        buf_add_str(out, " PRUNE ");
+        print(pp, w->prune, LEVEL_ANY, out);
+    }
+    if (w->kind == WALK_TRAVERSE)
+        buf_printf(out, "   /* %s */", orders[w->order]);
+}
+
 static void print_sort(const struct plan_printer *pp, const struct node *n, struct buf *out)
 {
     buf_add_str(out, "SORT ");
@@ -392,6 +450,10 @@ void plan_print_node(const struct plan_printer *pp, const struct node *n, struct
     case NODE_INDEX:
     case NODE_VECTOR:
         print_scan(pp, n, out);
+        return;
+    case NODE_TRAVERSE:
+    case NODE_PATHS:
+        print_walk(pp, n, out);
         return;
     case NODE_FILTER:
         print_word(pp, "FILTER ", n->expr, out);

@@ -3,7 +3,7 @@
 #include "query/planner.h"
 
 /* Conditions move first; projections are last, since every other rule adds uses. */
-static const struct rule *const tables[] = { rules_filter, rules_index, rules_sort,
+static const struct rule *const tables[] = { rules_filter, rules_index, rules_sort, rules_graph,
                                              rules_projection };
 
 const struct rule *plan_rule(size_t i)

@@ -92,12 +92,20 @@ static enum errc write_options(struct planner *p, const struct ast *options, boo
     return OK;
 }
 
+static bool reads(const struct node *n, const struct collection *c)
+{
+    for (uint32_t i = 0; n->walk && i < n->walk->edge_count; i++)
+        if (n->walk->edges[i].collection == c->id)
+            return true;
+    return n->collection == c->id && plan_is_scan(n);
+}
+
 /* A loop around this pipeline would meet what it writes. */
 static bool is_read_outside(const struct planner *p, const struct collection *c)
 {
     for (const struct outer *o = p->outer; o; o = o->up)
         for (const struct node *n = o->last; n; n = n->input)
-            if (n->collection == c->id && plan_is_scan(n))
+            if (reads(n, c))
                 return true;
     return false;
 }

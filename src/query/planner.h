@@ -135,6 +135,8 @@ struct node *plan_leave(struct planner *p, const struct inner *in);
 enum errc plan_operations(struct planner *p, const struct ast *query);
 
 enum errc plan_collect(struct planner *p, const struct ast *n);
+/* Traversals and path searches. */
+enum errc plan_graph(struct planner *p, const struct ast *n);
 /* Of a list of AST_ASSIGN: their functions and arguments, not yet their registers. */
 enum errc plan_aggregates(struct planner *p, const struct ast *list, struct aggregate **out);
 /* INSERT, UPDATE, REPLACE, REMOVE, UPSERT. */
@@ -184,7 +186,8 @@ struct rule {
     const char *help;
 };
 /* Tables, each ended by a row without name; plan_rules.c lists them in their order. */
-extern const struct rule rules_filter[], rules_index[], rules_sort[], rules_projection[];
+extern const struct rule rules_filter[], rules_index[], rules_sort[], rules_graph[],
+    rules_projection[];
 
 enum errc plan_apply_rules(struct planner *p);
 /* The i-th rule over all tables, NULL behind the last. */

@@ -2,32 +2,12 @@
 /*
  * Random conditions over random documents: a query gives the same rows with
  * and without indexes, with and without the planner's rules, directly and through
- * the codec, as a filter and as a value; a condition and its negation share out the collection; LIMIT gives the
- * head of what SORT gives.
+ * the codec, as a filter and as a value; a condition and its negation share out the
+ * collection; LIMIT gives the head of what SORT gives.
  */
-#include "base/log.h"
-#include "base/val_text.h"
-#include "query/query.h"
-#include "store/doc.h"
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "../check.h"
+#include "random_world.h"
 
 enum { DOCS = 300, ROUNDS = 250 };
-
-struct world {
-    struct settings settings;
-    struct store *store;
-    struct txn *txn;
-    uint64_t seed;
-};
-
-static unsigned chance(struct world *w, unsigned n)
-{
-    w->seed = w->seed * 6364136223846793005u + 1442695040888963407u;
-    return (unsigned)(w->seed >> 33) % n;
-}
 
 /* Few different values of all types, many of them nearly equal. */
 static const char *const values[] = {
@@ -92,52 +72,6 @@ static void add_condition(struct world *w, struct buf *out, int depth)
     }
 }
 
-enum way { PLAIN, CODEC, NO_RULES, SMALL_BATCHES, WAYS };
-
-/* The rows as one JSON text. */
-static void run(struct world *w, const char *text, enum way way, struct buf *out)
-{
-    struct query_env env = { .store = w->store, .env = env_system() };
-    struct arena *arena = arena_new(0);
-    struct val off = val_new_string(arena, slice_str("-all"));
-    struct query_options opt = { .db_id = 1,
-                                 .txn = w->txn,
-                                 .through_codec = way == CODEC,
-                                 .batch_rows = way == SMALL_BATCHES ? 3 : 0 };
-    struct query *q = NULL;
-    struct error err = { 0 };
-    enum query_state state;
-
-    buf_clear(out);
-    if (way == NO_RULES)
-        opt.rules = val_new_array(arena, &off, 1);
-    if (query_new(&q, &env, slice_str(text), val_null, &opt, &err) != OK ||
-        query_run(q, &state, &err) != OK)
-        fail_msg("%s: %s", text, err.text);
-    for (size_t i = 0; i < query_row_count(q); i++) {
-        val_print(query_row(q, i), out);
-        buf_add_char(out, ' ');
-    }
-    query_free(q);
-    arena_free(arena);
-}
-
-static void must_equal(struct world *w, const char *a, const char *b)
-{
-    struct buf one, two;
-
-    buf_init(&one, 0);
-    buf_init(&two, 0);
-    run(w, a, PLAIN, &one);
-    for (int way = 0; way < WAYS; way++) {
-        run(w, b, (enum way)way, &two);
-        if (!slice_eq(buf_slice(&one), buf_slice(&two)))
-            fail_msg("%s\n  gives %s\n%s\n  gives %s", a, buf_cstr(&one), b, buf_cstr(&two));
-    }
-    buf_release(&one);
-    buf_release(&two);
-}
-
 static void compare_condition(struct world *w, const char *p)
 {
     static char a[4000], b[4000];
@@ -178,19 +112,6 @@ static void compare_condition(struct world *w, const char *p)
         must_equal(w, a, b);
 }
 
-static void add_index(struct world *w, uint64_t collection, const char *def)
-{
-    struct arena *arena = arena_new(0);
-    struct error err = { 0 };
-    struct val v;
-    uint64_t id;
-    bool is_new;
-
-    assert_int_equal(val_parse(slice_str(def), arena, &v, &err), OK);
-    assert_int_equal(store_create_index(w->store, collection, v, &id, &is_new, &err), OK);
-    arena_free(arena);
-}
-
 static void plans_agree(void **state)
 {
     struct world *w = *state;
@@ -227,30 +148,6 @@ static void plans_agree(void **state)
         compare_condition(w, buf_cstr(&text));
     }
     buf_release(&text);
-}
-
-static int setup(void **state)
-{
-    struct world *w = mem_zalloc(sizeof *w);
-    struct store_options opt = { .settings = &w->settings };
-    struct error err = { 0 };
-
-    log_set_level(LOG_ERROR);
-    settings_init(&w->settings);
-    w->seed = getenv("SEED") ? strtoull(getenv("SEED"), NULL, 10) : 1;
-    assert_int_equal(store_open(&w->store, &opt, &err), OK);
-    *state = w;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct world *w = *state;
-
-    txn_end(w->txn);
-    store_close(w->store);
-    mem_free(w);
-    return 0;
 }
 
 int main(void)

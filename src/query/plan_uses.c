@@ -25,6 +25,8 @@ void node_each_expr(struct node *n, expr_visitor visit, void *ctx)
         each_of_access(&n->scan->accesses[i], visit, ctx);
     if (n->scan)
         each(n->scan->filters, n->scan->filter_count, visit, ctx);
+    if (n->walk)
+        each(&n->walk->prune, 1, visit, ctx);
     if (!n->collect)
         return;
     each(&n->collect->into_expr, 1, visit, ctx);
@@ -40,6 +42,10 @@ void node_each_reg(const struct node *n, reg_visitor visit, void *ctx)
         visit(n->reg2, ctx);
     for (uint32_t i = 0; n->scan && i < n->scan->projection_count; i++)
         visit(n->scan->projections[i].reg, ctx);
+    if (n->walk && n->walk->path_reg != NO_REG)
+        visit(n->walk->path_reg, ctx);
+    if (n->walk && n->walk->prune_reg != NO_REG)
+        visit(n->walk->prune_reg, ctx);
     if (!n->collect)
         return;
     for (uint32_t i = 0; i < n->expr_count; i++)
