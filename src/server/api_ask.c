@@ -185,7 +185,6 @@ static void ask(struct request *r, bool is_search)
     k->is_search = is_search;
     TRY(request_object(r, &body, &err));
     TRY(read_ask(body, &opt, k, &err));
-    TRY(check_collection(r, opt.chunks, "chunks", ACCESS_READ, &err));
     TRY(request_database_id(r, &opt.db_id, &err));
     ask_flow_start(r, &opt, k->is_streaming ? &streamed : &whole, k);
     return;

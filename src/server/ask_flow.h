@@ -17,7 +17,7 @@ struct ask_shape {
     void (*failed)(void *ctx, const struct error *err);
 };
 
-/* Borrows opt, whose callbacks and cancel flag it sets; shape and ctx outlive the request. */
+/* 11 without the right to read the chunks. Borrows opt, whose callbacks and cancel flag it sets; shape and ctx outlive the request. */
 void ask_flow_start(struct request *r, const struct rag_ask_options *opt,
                     const struct ask_shape *shape, void *ctx);
 
