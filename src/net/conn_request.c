@@ -3,6 +3,7 @@
 #include "base/env.h"
 #include "net/conn_private.h"
 #include <stdio.h>
+#include <strings.h>
 
 enum { DISCARD_MAX = 4 * MIB }; /* unread body that is worth a kept connection */
 
@@ -12,6 +13,7 @@ struct exchange *conn_begin(struct conn *c)
 
     memcpy(x->req.peer, c->peer, sizeof x->req.peer);
     x->req.is_loopback = c->is_loopback;
+    x->req.gzip_bytes = conn_limits(c)->gzip_bytes;
     x->prev = c->last;
     *c->last = exchange_ref(x); /* one for the list, one for the protocol */
     c->last = &x->next;
@@ -37,11 +39,29 @@ static void refuse_body(struct conn *c, struct exchange *x)
     conn_touch(c);
 }
 
-void conn_headers(struct conn *c, struct exchange *x)
+static bool is_encoded(const struct exchange *x)
+{
+    struct slice coding = exchange_header(x, "content-encoding");
+
+    return coding.len && (coding.len != 8 || strncasecmp(coding.ptr, "identity", 8) != 0);
+}
+
+/* A body that unpacks to anything is not worth what it saves. */
+static void ask_handler(struct conn *c, struct exchange *x)
 {
     const struct http_handler *h = &server_opt(c->server)->handler;
 
-    h->on_headers(h->ctx, x);
+    if (is_encoded(x))
+        exchange_refuse(x, 415,
+                        "compressed request bodies are not taken: send it without "
+                        "Content-Encoding");
+    else
+        h->on_headers(h->ctx, x);
+}
+
+void conn_headers(struct conn *c, struct exchange *x)
+{
+    ask_handler(c, x);
     if (x->mode == BODY_UNDECIDED)
         x->mode = BODY_DISCARD;
     if (x->mode == BODY_COLLECT && x->req.has_content_length &&

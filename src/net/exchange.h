@@ -36,6 +36,7 @@ struct exchange_request {
     bool is_expecting; /* the client waits for 100 Continue */
     char peer[64];
     bool is_loopback;
+    size_t gzip_bytes; /* whole replies from this size on may be compressed; 0 = none */
 };
 
 /* Written by the thread that replies; under the lock. */

@@ -81,7 +81,7 @@ static void split_target(struct exchange_request *req)
 struct protocol_error head_finish(struct exchange *x, struct slice method)
 {
     struct exchange_request *req = &x->req;
-    struct slice expect;
+    struct slice coding, expect;
 
     split_target(req);
     if (!read_method(req, method))
@@ -92,6 +92,9 @@ struct protocol_error head_finish(struct exchange *x, struct slice method)
         return (struct protocol_error){ 400, "the request has two Host headers" };
     if (!req->is_http10 && !exchange_header(x, "host").len)
         return (struct protocol_error){ 400, "the request needs a Host header" };
+    coding = exchange_header(x, "transfer-encoding");
+    if (coding.len && (coding.len != 7 || strncasecmp(coding.ptr, "chunked", 7) != 0))
+        return (struct protocol_error){ 501, "the only Transfer-Encoding understood is chunked" };
     expect = exchange_header(x, "expect");
     if (expect.len && !req->is_http10) {
         if (expect.len != 12 || strncasecmp(expect.ptr, "100-continue", 12) != 0)

@@ -48,6 +48,7 @@ struct http_limits {
     size_t header_bytes; /* 431 above */
     size_t body_bytes;   /* hard maximum of a buffered body: 413 above */
     size_t connections;  /* accept pauses above */
+    size_t gzip_bytes;   /* whole replies from here on are compressed for who asks; 0 = none */
     uint64_t header_ms;  /* of a request: 408, then closed; of a TLS handshake: closed */
     uint64_t body_ms;    /* longest pause in a body, or of a client that does not read */
     uint64_t idle_ms;    /* keep-alive */
@@ -122,7 +123,10 @@ struct http_header {
     const char *value;
 };
 
-/* A whole reply; copies. content_type NULL = no body. HEAD sends only the length. */
+/*
+ * A whole reply; copies. content_type NULL = no body. HEAD sends only the
+ * length. Text and the like is compressed here when the client asks for it.
+ */
 void exchange_reply(struct exchange *x, int status, const char *content_type,
                     const struct http_header *headers, size_t header_count, struct slice body);
 

@@ -236,6 +236,7 @@ static enum errc listen_on(struct server *s, struct tls_config *tls, struct erro
         .limits = { .header_bytes = (size_t)set->max_header_bytes,
                     .body_bytes = (size_t)set->max_body_bytes,
                     .connections = (size_t)set->max_connections,
+                    .gzip_bytes = (size_t)set->gzip_min_bytes,
                     .header_ms = (uint64_t)set->header_timeout_ms,
                     .body_ms = (uint64_t)set->body_timeout_ms,
                     .idle_ms = (uint64_t)set->idle_timeout_ms,

@@ -206,6 +206,19 @@ static inline unsigned long query_number(struct exchange *x)
     return strtoul(text, NULL, 10);
 }
 
+/* /json?N: N bytes that shrink well. */
+static inline void reply_json(struct exchange *x)
+{
+    struct buf text;
+
+    buf_init(&text, 0);
+    while (text.len < query_number(x))
+        buf_add_str(&text, "{\"a\":1},");
+    text.len = query_number(x);
+    exchange_reply(x, 200, "application/json; charset=utf-8", NULL, 0, buf_slice(&text));
+    buf_release(&text);
+}
+
 static inline void route_headers(void *ctx, struct exchange *x)
 {
     struct fixture *f = ctx;
@@ -217,6 +230,8 @@ static inline void route_headers(void *ctx, struct exchange *x)
         exchange_reply(x, 418, "text/plain", NULL, 0, exchange_header(x, "x-tea"));
     else if (slice_is(path, "/nothing"))
         exchange_reply(x, 204, NULL, NULL, 0, slice_of(NULL, 0));
+    else if (slice_is(path, "/json"))
+        reply_json(x);
     else if (slice_is(path, "/pool"))
         post_work(f, x, run_pool, 0);
     else if (slice_is(path, "/order"))
