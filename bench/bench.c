@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cpu.h"
+
 enum { ROUNDS_DEFAULT = 11, ROUNDS_MAX = 1000 };
 
 void bench_fail(const char *fmt, ...)
@@ -162,32 +164,16 @@ void bench_number(struct bench_line *line, const char *key, double value)
     buf_printf(&line->text, " %s=%.*f", key, digits, value);
 }
 
-static void cpu_model(char *out, size_t size)
-{
-    char row[512];
-    FILE *f = open_proc("/proc/cpuinfo");
-    snprintf(out, size, "unknown");
-    while (fgets(row, sizeof row, f)) {
-        char *colon = strchr(row, ':');
-        if (strncmp(row, "model name", 10) != 0 || !colon)
-            continue;
-        row[strcspn(row, "\n")] = 0;
-        snprintf(out, size, "%s", colon + 2);
-        break;
-    }
-    fclose(f);
-}
-
 void bench_end(struct bench_line *line, const struct bench_load *load)
 {
     char cpu[256];
     const char *commit = getenv("BENCH_COMMIT");
-    cpu_model(cpu, sizeof cpu);
+    cpu_name(cpu, sizeof cpu);
     bench_number(line, "others", load->others);
     bench_number(line, "own", load->own);
     bench_number(line, "stolen", load->stolen);
     bench_text(line, "commit", commit ? commit : "unknown");
-    bench_number(line, "cores", (double)sysconf(_SC_NPROCESSORS_ONLN));
+    bench_number(line, "cores", cpu_cores());
     bench_text(line, "cpu", cpu);
     puts(buf_cstr(&line->text));
     fflush(stdout);

@@ -8,8 +8,8 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
+#include "base/cpu.h"
 #include "model/model.h"
 #include "node.h"
 
@@ -172,14 +172,15 @@ static void compare(struct llm *l, const char *what, double target)
                                         .ctx = l });
 }
 
-void node_decode(void)
+static void decode_with(unsigned threads)
 {
     static struct llm l;
     struct settings settings;
     settings_init(&settings);
+    settings.step_threads = threads;
     llm_open(&l, &settings);
     l.stream_count = 1;
-    l.threads = 1;
+    l.threads = threads;
     l.max_tokens = 64;
     l.rate_key = "\"avg_ts\": ";
     snprintf(l.command, sizeof l.command,
@@ -189,15 +190,23 @@ void node_decode(void)
     llm_close(&l);
 }
 
+/* One thread, and all of them: themis takes them when it finds the machine quiet. */
+void node_decode(void)
+{
+    unsigned cores = cpu_cores();
+    decode_with(1);
+    if (cores > 1)
+        decode_with(cores);
+}
+
 void node_streams(void)
 {
     static struct llm l;
     struct settings settings;
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     settings_init(&settings);
     llm_open(&l, &settings);
     l.stream_count = 16;
-    l.threads = (unsigned)cores;
+    l.threads = cpu_cores();
     l.max_tokens = 48;
     l.rate_key = "\"speed_tg\": ";
     snprintf(l.command, sizeof l.command,

@@ -34,6 +34,7 @@ struct engine_lane_options {
     uint32_t cells;                 /* KV cells of all sequences together */
     uint32_t seq_max;               /* <= ENGINE_SEQ_MAX */
     uint32_t batch_tokens;          /* of one decode */
+    unsigned threads_max;           /* of one step; 0 = 1 */
     bool is_unified;                /* one pool: sharing works, everybody pays for all used cells */
     bool (*should_stop)(void *ctx); /* asked often during a decode; true ends it with ERR_GONE */
     void *ctx;
@@ -94,6 +95,8 @@ struct engine_lane_ops {
     const float *(*embedding)(struct engine_lane *lane, uint16_t seq);
     /* Forgets the tokens of seq at positions >= from. */
     void (*seq_cut)(struct engine_lane *lane, uint16_t seq, uint32_t from);
+    /* Steps from now on use so many threads, at most threads_max; one after the opening. */
+    void (*set_threads)(struct engine_lane *lane, unsigned threads);
     /* Sequence to, which must be empty, becomes the first n tokens of from. Copies nothing. */
     void (*fork)(struct engine_lane *lane, uint16_t from, uint16_t to, uint32_t n);
     /*

@@ -2,8 +2,8 @@
 /*
  * llama.cpp behind the engine. The only file that sees llama.h.
  *
- * One thread per lane (n_threads = 1): barriers between threads collapse as
- * soon as anything else runs on the machine, lanes do not. Flash attention is
+ * A lane has one thread unless it is told otherwise: barriers between threads
+ * collapse as soon as anything else runs on the machine, lanes do not. Flash attention is
  * off for chat lanes: on CPU it costs 1.4 to 2.9 times the decode step.
  * Embedding lanes have no KV cells; all tokens of a step go into one ubatch,
  * because the encoder of llama.cpp demands it.
@@ -12,6 +12,7 @@
 #include "model/chat_shim.h"
 #include "model/engine.h"
 
+#include "ggml-cpu.h"
 #include "llama.h"
 
 #include <math.h>
@@ -38,8 +39,10 @@ struct engine_llama {
 struct lane_llama {
     struct engine_lane base;
     struct engine_llama *engine;
-    struct llama_context *ctx; /* owned */
-    struct llama_batch batch;  /* owned */
+    struct llama_context *ctx;       /* owned */
+    struct llama_batch batch;        /* owned */
+    struct ggml_threadpool *threads; /* owned; NULL until a step has more than one */
+    unsigned threads_max;
     uint32_t batch_tokens, seq_max;
     bool can_fork, is_embedding;
     bool (*should_stop)(void *ctx);
@@ -163,6 +166,8 @@ static void lane_close(struct engine_lane *base)
         llama_batch_free(lane->batch);
     if (lane->ctx)
         llama_free(lane->ctx);
+    if (lane->threads)
+        ggml_threadpool_free(lane->threads);
     mem_free(lane);
 }
 
@@ -220,6 +225,26 @@ static void lane_fork(struct engine_lane *base, uint16_t from, uint16_t to, uint
     llama_memory_seq_cp(llama_get_memory(lane->ctx), from, to, 0, (llama_pos)n);
 }
 
+/*
+ * The other threads sleep between steps (poll 0): a core that nobody uses is free for
+ * the workers. They stay until the lane is closed.
+ */
+static void lane_set_threads(struct engine_lane *base, unsigned threads)
+{
+    struct lane_llama *lane = CONTAINER_OF(base, struct lane_llama, base);
+    assert(threads > 0 && threads <= lane->threads_max);
+    if (threads > 1 && !lane->threads) {
+        struct ggml_threadpool_params p = ggml_threadpool_params_default((int)lane->threads_max);
+        p.poll = 0;
+        lane->threads = ggml_threadpool_new(&p);
+    }
+    if (threads > 1)
+        llama_attach_threadpool(lane->ctx, lane->threads, lane->threads);
+    else
+        llama_detach_threadpool(lane->ctx);
+    llama_set_n_threads(lane->ctx, (int32_t)threads, (int32_t)threads);
+}
+
 static size_t lane_save_size(struct engine_lane *base, uint16_t seq)
 {
     struct lane_llama *lane = CONTAINER_OF(base, struct lane_llama, base);
@@ -249,6 +274,7 @@ static const struct engine_lane_ops lane_ops = {
     .logits = lane_logits,
     .embedding = lane_embedding,
     .seq_cut = lane_seq_cut,
+    .set_threads = lane_set_threads,
     .fork = lane_fork,
     .save_size = lane_save_size,
     .save = lane_save,
@@ -285,6 +311,7 @@ static enum errc lane_open(struct engine *base, struct engine_lane **out,
     lane->engine = e;
     lane->batch_tokens = opt->batch_tokens;
     lane->seq_max = opt->seq_max;
+    lane->threads_max = opt->threads_max ? opt->threads_max : 1;
     lane->can_fork = opt->is_unified && base->info.can_fork;
     lane->is_embedding = is_embedding;
     lane->should_stop = opt->should_stop;

@@ -364,6 +364,14 @@ static void lane_fork(struct engine_lane *base, uint16_t from, uint16_t to, uint
     b->len = n;
 }
 
+/* It sleeps: threads make nothing faster. */
+static void lane_set_threads(struct engine_lane *base, unsigned threads)
+{
+    struct lane_sim *lane = CONTAINER_OF(base, struct lane_sim, base);
+    if (threads == 0 || threads > (lane->opt.threads_max ? lane->opt.threads_max : 1))
+        BUG("%u threads of %u", threads, lane->opt.threads_max);
+}
+
 static size_t lane_save_size(struct engine_lane *base, uint16_t seq)
 {
     struct lane_sim *lane = CONTAINER_OF(base, struct lane_sim, base);
@@ -527,6 +535,7 @@ static const struct engine_lane_ops lane_ops = {
     .logits = lane_logits,
     .embedding = lane_embedding,
     .seq_cut = lane_seq_cut,
+    .set_threads = lane_set_threads,
     .fork = lane_fork,
     .save_size = lane_save_size,
     .save = lane_save,

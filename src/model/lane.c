@@ -16,6 +16,7 @@
  */
 #include "model/lane.h"
 
+#include "base/cpu.h"
 #include "base/env.h"
 #include "base/fault.h"
 #include "base/log.h"
@@ -23,6 +24,7 @@
 #include "model/prefix.h"
 
 #include <pthread.h>
+#include <time.h>
 
 enum {
     ALONE_US = 400000, /* aimed length of a step without decoding sequences */
@@ -30,6 +32,8 @@ enum {
     PROBE_TOKENS = 16,
     PROBE_ROUNDS = 4,
     CHUNK_MIN = 16,
+    LOOKS = 3, /* at who wants a core, before a first step */
+    LOOK_NAP_NS = 300 * 1000,
 };
 
 static struct metric prompt_tokens =
@@ -55,7 +59,10 @@ struct lane {
     struct engine_token *batch;           /* owned */
     size_t batch_len;
     struct lane_chunks chunks;
-    uint32_t turn; /* which prefill begins */
+    struct pace_step pace;
+    unsigned cores, threads; /* of the process; of the engine's steps */
+    unsigned runnable;       /* threads of the machine when the last step ended; 0 = look again */
+    uint32_t turn;           /* which prefill begins */
     pthread_t thread;
     bool is_started;
     _Atomic uint64_t prompt_count, completion_count, cached_count;
@@ -89,10 +96,13 @@ enum errc lane_new(struct lane **out, const struct lane_options *opt, struct err
     lane->chunks = (struct lane_chunks){ opt->chunk, opt->chunk };
     lane->batch = mem_alloc(opt->batch_tokens * sizeof *lane->batch);
     prefix_init(&lane->table, opt->seq_max, opt->cells);
+    lane->threads = 1;
+    lane->cores = cpu_cores();
     struct engine_lane_options eo = {
         .cells = opt->cells,
         .seq_max = opt->seq_max,
         .batch_tokens = opt->batch_tokens,
+        .threads_max = opt->threads_max,
         .is_unified = true,
         .should_stop = nobody_wants_step,
         .ctx = lane,
@@ -451,16 +461,51 @@ static void retry_alone(struct lane *lane, const struct error *why)
     }
 }
 
+/* Whoever handed the work over may still be on a core for a moment. */
+static unsigned look_at_cores(void)
+{
+    unsigned least = cpu_runnable();
+    for (int i = 1; i < LOOKS && least > 1; i++) {
+        nanosleep(&(struct timespec){ .tv_nsec = LOOK_NAP_NS }, NULL);
+        unsigned n = cpu_runnable();
+        least = n < least ? n : least;
+    }
+    return least;
+}
+
+static void choose_threads(struct lane *lane)
+{
+    if (lane->opt.threads_max <= 1)
+        return;
+    if (!lane->runnable)
+        lane->runnable = look_at_cores();
+    unsigned others = lane->runnable - 1;
+    struct pace_now here = { .us = now(),
+                             .is_alone = sched_is_alone(lane->opt.sched, lane->opt.index),
+                             .free_cores = others < lane->cores ? lane->cores - others : 1,
+                             .tokens = (uint32_t)lane->batch_len };
+    lane->pace = pace_next(lane->opt.pace, &here);
+    if (lane->pace.threads != lane->threads)
+        lane->engine->ops->set_threads(lane->engine, lane->pace.threads);
+    lane->threads = lane->pace.threads;
+}
+
 static void step(struct lane *lane)
 {
     struct error err;
     build_batch(lane);
     if (lane->batch_len == 0)
         return;
+    choose_threads(lane);
     uint64_t begin = now();
     enum errc rc = decode(lane, lane->batch, lane->batch_len, &err);
-    metric_observe_us(&step_seconds, now() - begin);
+    uint64_t end = now();
+    metric_observe_us(&step_seconds, end - begin);
     if (rc == OK) {
+        if (lane->opt.threads_max > 1) {
+            pace_took(lane->opt.pace, &lane->pace, end, end - begin);
+            lane->runnable = cpu_runnable(); /* before the answer wakes others */
+        }
         take_step(lane, lane->batch, lane->batch_len);
         return;
     }
@@ -480,6 +525,7 @@ static void *run(void *arg)
         admit_all(lane);
         if (lane->table.running == 0) {
             is_open = sched_wait(lane->opt.sched);
+            lane->runnable = 0;
             continue;
         }
         fork_ready(lane);

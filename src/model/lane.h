@@ -7,6 +7,7 @@
 #define MODEL_LANE_H
 
 #include "model/engine.h"
+#include "model/pace.h"
 #include "model/sched.h"
 #include "model/shelf.h"
 
@@ -16,10 +17,12 @@ struct lane_options {
     struct engine *engine; /* borrowed until lane_free */
     struct sched *sched;   /* borrowed until lane_free */
     struct shelf *shelf;   /* borrowed until lane_free */
+    struct pace *pace;     /* borrowed until lane_free */
     uint32_t index;
     uint32_t cells, seq_max, places;
     uint32_t batch_tokens;
-    uint32_t chunk; /* prompt tokens of one step, at most */
+    uint32_t chunk;       /* prompt tokens of one step, at most */
+    unsigned threads_max; /* of one step, as the pace knows it */
 };
 
 /* Opens the context; lane_start starts the thread. */

@@ -5,6 +5,7 @@
  */
 #include "model/model.h"
 
+#include "base/cpu.h"
 #include "base/env.h"
 #include "base/log.h"
 #include "model/embed.h"
@@ -53,6 +54,8 @@ static void model_free(struct model *model)
         lane_free(model->lanes[i]);
     sched_free(model->sched);
     shelf_free(model->shelf);
+    if (model->pace.threads_max)
+        pace_release(&model->pace);
     embedder_free(model->embedder);
     engine_free(model->engine);
     mem_free(model);
@@ -80,6 +83,7 @@ static enum errc start_chat(struct model *model, const struct settings *s, struc
     uint32_t ids = least((uint64_t)s->max_batch_size, ENGINE_SEQ_MAX);
     uint32_t places = ((uint32_t)s->max_concurrent_requests + lanes - 1) / lanes;
     uint32_t batch = least((uint64_t)s->max_tokens_per_batch, cells);
+    unsigned threads = s->step_threads ? (unsigned)s->step_threads : cpu_cores();
     struct lane_chunks chunks = { 0, 0 };
     enum errc rc = OK;
     places = least(places, ids);
@@ -87,18 +91,21 @@ static enum errc start_chat(struct model *model, const struct settings *s, struc
     model->context = cells;
     model->sched = sched_new(&(struct sched_options){
         .lanes = lanes, .places = places, .queue_max = (uint32_t)s->max_queued_requests });
+    pace_init(&model->pace, threads);
     model->shelf = shelf_new((size_t)s->prefix_cache_mb * MIB);
     for (uint32_t i = 0; i < lanes; i++) {
         TRY(lane_new(&model->lanes[i],
                      &(struct lane_options){ .engine = model->engine,
                                              .sched = model->sched,
                                              .shelf = model->shelf,
+                                             .pace = &model->pace,
                                              .index = i,
                                              .cells = cells,
                                              .seq_max = places,
                                              .places = places,
                                              .batch_tokens = batch,
-                                             .chunk = (uint32_t)s->chunked_prefill_size },
+                                             .chunk = (uint32_t)s->chunked_prefill_size,
+                                             .threads_max = threads },
                      err));
         model->lane_count++;
     }

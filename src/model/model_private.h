@@ -19,6 +19,7 @@ struct model {
     struct engine *engine;         /* owned */
     struct sched *sched;           /* owned; chat only */
     struct shelf *shelf;           /* owned; chat only */
+    struct pace pace;              /* of the lanes; chat only */
     struct lane *lanes[LANES_MAX]; /* owned; chat only */
     uint32_t lane_count;
     struct embedder *embedder; /* owned; embedding only */

@@ -245,6 +245,16 @@ bool sched_is_stopping(struct sched *s)
     return atomic_load_explicit(&s->is_stopping, memory_order_relaxed);
 }
 
+bool sched_is_alone(struct sched *s, uint32_t lane)
+{
+    pthread_mutex_lock(&s->lock);
+    bool is_alone = s->waiting == 0;
+    for (uint32_t i = 0; i < s->opt.lanes; i++)
+        is_alone = is_alone && (i == lane || s->lanes[i].running == 0);
+    pthread_mutex_unlock(&s->lock);
+    return is_alone;
+}
+
 void sched_counts(struct sched *s, uint32_t *waiting, uint32_t *running)
 {
     *running = 0;

@@ -41,6 +41,9 @@ bool sched_wait(struct sched *s);
 void sched_stop(struct sched *s); /* for good; new jobs are refused */
 bool sched_is_stopping(struct sched *s);
 
+/* No other lane works, and nobody waits for a place. */
+bool sched_is_alone(struct sched *s, uint32_t lane);
+
 void sched_counts(struct sched *s, uint32_t *waiting, uint32_t *running);
 
 #endif
