@@ -19,10 +19,12 @@ static const char hill_text[] =
     "before. The dyke is 6.50 metres high.";
 
 static struct corpus_hit hits[2];
+static struct arena *arena;
 
 static int set_up(void **state)
 {
     (void)state;
+    arena = arena_new(0);
     hits[0] = (struct corpus_hit){
         .heading = slice_str("Rental Agreement, 14 Alder Lane"),
         .hit = { .key = slice_str("a:3"),
@@ -43,9 +45,15 @@ static int set_up(void **state)
     return 0;
 }
 
+static int tear_down(void **state)
+{
+    (void)state;
+    arena_free(arena);
+    return 0;
+}
+
 static void words_are_compared_without_case_ending_and_spelled_numbers(void **state)
 {
-    struct arena *arena = arena_new(0);
     struct terms a =
         terms_of(slice_str("Recordings were kept for THREE months, 1,880 crowns"), arena);
     struct terms b = terms_of(slice_str("recording kept 3 month 1880 crown"), arena);
@@ -57,11 +65,9 @@ static void words_are_compared_without_case_ending_and_spelled_numbers(void **st
     assert_true(terms_overlap(&weights, &b, &a) > 0.999);
     assert_int_equal(none.count, 0);
     assert_true(terms_overlap(&weights, &none, &a) == 0);
-    arena_free(arena);
 }
 
-static struct rag_citation *cite(struct arena *arena, const char *answer, const char *question,
-                                 size_t *count)
+static struct rag_citation *cite(const char *answer, const char *question, size_t *count)
 {
     return cite_answer(slice_str(answer), slice_str(question), hits, 2, arena, count);
 }
@@ -70,9 +76,8 @@ static void each_sentence_cites_the_span_that_supports_it(void **state)
 {
     static const char answer[] =
         "[1] The tenant's notice period is 3 months. Beacon Hill is 243.7 metres high.";
-    struct arena *arena = arena_new(0);
     size_t count;
-    struct rag_citation *c = cite(arena, answer, "?", &count);
+    struct rag_citation *c = cite(answer, "?", &count);
 
     (void)state;
     assert_int_equal(count, 2);
@@ -84,59 +89,49 @@ static void each_sentence_cites_the_span_that_supports_it(void **state)
     assert_int_equal(c[1].source, 2);
     assert_int_equal(c[1].from, 0);
     assert_true(slice_starts(slice_of(answer + c[1].answer_from, 11), "Beacon Hill"));
-    arena_free(arena);
 }
 
 static void a_wrong_number_is_not_supported(void **state)
 {
-    struct arena *arena = arena_new(0);
     size_t count;
 
     (void)state;
-    (void)cite(arena, "The notice period for the tenant is four months.", "?", &count);
+    (void)cite("The notice period for the tenant is four months.", "?", &count);
     assert_int_equal(count, 0);
-    (void)cite(arena, "Beacon Hill is 300 metres high.", "?", &count);
+    (void)cite("Beacon Hill is 300 metres high.", "?", &count);
     assert_int_equal(count, 0);
-    arena_free(arena);
 }
 
 static void invented_sentences_get_no_citation(void **state)
 {
-    struct arena *arena = arena_new(0);
     size_t count;
 
     (void)state;
-    (void)cite(arena, "Bananas grow in warm countries. I hope that this helps!", "?", &count);
+    (void)cite("Bananas grow in warm countries. I hope that this helps!", "?", &count);
     assert_int_equal(count, 0);
-    (void)cite(arena, "", "?", &count);
+    (void)cite("", "?", &count);
     assert_int_equal(count, 0);
-    arena_free(arena);
 }
 
 static void a_bare_fact_is_enough(void **state)
 {
-    struct arena *arena = arena_new(0);
     size_t count;
-    struct rag_citation *c = cite(arena, "243.7 metres", "How high is Beacon Hill?", &count);
+    struct rag_citation *c = cite("243.7 metres", "How high is Beacon Hill?", &count);
 
     (void)state;
     assert_int_equal(count, 1);
     assert_int_equal(c[0].source, 2);
     assert_true(slice_starts(c[0].quote, "The highest point"));
-    arena_free(arena);
 }
 
 static void words_of_the_title_support_too(void **state)
 {
-    struct arena *arena = arena_new(0);
     size_t count;
-    struct rag_citation *c =
-        cite(arena, "In 14 Alder Lane the notice period is six months.", "?", &count);
+    struct rag_citation *c = cite("In 14 Alder Lane the notice period is six months.", "?", &count);
 
     (void)state;
     assert_int_equal(count, 1);
     assert_true(slice_starts(c[0].quote, "Her notice period"));
-    arena_free(arena);
 }
 
 static void answers_that_do_not_know_are_recognised(void **state)
@@ -149,16 +144,18 @@ static void answers_that_do_not_know_are_recognised(void **state)
     assert_false(cite_says_unknown(slice_str("Three months.")));
 }
 
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_are_compared_without_case_ending_and_spelled_numbers),
-        cmocka_unit_test_setup(each_sentence_cites_the_span_that_supports_it, set_up),
-        cmocka_unit_test_setup(a_wrong_number_is_not_supported, set_up),
-        cmocka_unit_test_setup(invented_sentences_get_no_citation, set_up),
-        cmocka_unit_test_setup(a_bare_fact_is_enough, set_up),
-        cmocka_unit_test_setup(words_of_the_title_support_too, set_up),
-        cmocka_unit_test(answers_that_do_not_know_are_recognised),
+        TEST(words_are_compared_without_case_ending_and_spelled_numbers),
+        TEST(each_sentence_cites_the_span_that_supports_it),
+        TEST(a_wrong_number_is_not_supported),
+        TEST(invented_sentences_get_no_citation),
+        TEST(a_bare_fact_is_enough),
+        TEST(words_of_the_title_support_too),
+        TEST(answers_that_do_not_know_are_recognised),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
