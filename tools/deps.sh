@@ -6,7 +6,7 @@
 #   tools/deps.sh build   compiler, libraries, pinned sources, llama.cpp and FAISS built for this CPU
 #   tools/deps.sh run     build, and the two small models
 #   tools/deps.sh test    run, and the tools of make check and make test
-#   tools/deps.sh bench   run, and llama.cpp's own benchmarks, which ours are compared with
+#   tools/deps.sh bench   run, what the benchmarks read, and llama.cpp's own, which ours are compared with
 #
 # Safe to run again: what is there already costs less than a second. Sources and models go to
 # build/deps and build/models; the pins with their checksums are in tools/pins.txt.
@@ -30,6 +30,8 @@ packages_test=(clang clang-format clang-tidy cppcheck libclang-rt-14-dev libfais
 # Another packaging of Node is as good as Debian's, and does not live beside it.
 command -v node > /dev/null || packages_test+=(nodejs)
 command -v npm > /dev/null || packages_test+=(npm)
+# What the retrieval benchmark searches among.
+packages_bench=(debian-policy debian-faq developers-reference doc-debian)
 faiss=${THEMIS_FAISS:-source}
 
 case $mode in
@@ -413,6 +415,7 @@ step "installing Debian packages" \
     "needs Debian 12 and root or sudo; check the network and 'apt-get update',"
 packages=("${packages_build[@]}")
 [ "$mode" = test ] || [ "$mode" = all ] && packages+=("${packages_test[@]}")
+[ "$mode" = bench ] && packages+=("${packages_bench[@]}")
 install_packages "${packages[@]}"
 step "downloading and unpacking pinned sources" "$registry_hint"
 fetch_sources
