@@ -364,7 +364,8 @@ static enum errc after_embed(struct rag_ask *a, struct error *err)
     a->answer.embed_us = now_us(a) - a->since_us;
     TRY(search(a, err));
     if (!a->opt.is_quick)
-        evidence_collect(&a->evidence, a->opt.question, a->hits, a->hit_count, a->arena);
+        evidence_collect(&a->evidence, a->opt.question, a->hits, a->hit_count,
+                         (size_t)a->env->settings->retrieve_rerank_hits, a->arena);
     if (a->evidence.input_count == 0) { /* quick, or hits that are headings only */
         a->answer.relevance = a->hit_count > 0 ? (double)a->hits[0].hit.score : -1;
         return after_search(a, err);

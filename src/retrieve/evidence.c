@@ -14,8 +14,7 @@
 #include <stdlib.h>
 
 enum {
-    HITS_MAX = 12, /* whose sentences are looked at */
-    PASSAGES_MAX = 96,
+    HIT_PASSAGES = 8,  /* on average, of the hits whose sentences are looked at */
     RELEVANT_HITS = 3, /* that may answer */
 };
 
@@ -23,10 +22,10 @@ static const double sentence_weight = 0.5; /* of a hit's best sentence, against 
 static const double subject_weight = 1.0 / 3; /* of the whole question in the relevance */
 
 void evidence_collect(struct evidence *e, struct slice question, const struct corpus_hit *hits,
-                      size_t hit_count, struct arena *arena)
+                      size_t hit_count, size_t most, struct arena *arena)
 {
-    *e = (struct evidence){ .hit_count = hit_count < HITS_MAX ? hit_count : HITS_MAX };
-    e->passages = passages_of(hits, e->hit_count, PASSAGES_MAX, arena);
+    *e = (struct evidence){ .hit_count = hit_count < most ? hit_count : most };
+    e->passages = passages_of(hits, e->hit_count, e->hit_count * HIT_PASSAGES, arena);
     if (e->passages.count == 0)
         return;
     e->inputs = arena_alloc(arena, (e->passages.count + 1) * sizeof *e->inputs);

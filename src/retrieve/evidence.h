@@ -21,9 +21,12 @@ struct evidence {
     size_t hit_count; /* hits that the passages come from: the first ones */
 };
 
-/* Of no hits there is nothing to embed (input_count 0). */
+/*
+ * Takes the sentences of the first most hits; the others still tell what the subject is. Of no
+ * hits there is nothing to embed (input_count 0).
+ */
 void evidence_collect(struct evidence *e, struct slice question, const struct corpus_hit *hits,
-                      size_t hit_count, struct arena *arena);
+                      size_t hit_count, size_t most, struct arena *arena);
 
 /*
  * Orders the hits that were collected by what their best passage adds, and fills scores.

@@ -89,7 +89,7 @@ static double weigh(struct arena *arena, struct evidence *e, struct corpus_hit *
 {
     static const float question[DIMENSION] = { 1, 0, 0 };
 
-    evidence_collect(e, slice_str("Who keeps the key?"), hits, count, arena);
+    evidence_collect(e, slice_str("Who keeps the key?"), hits, count, count, arena);
     assert_int_equal(e->input_count, count + 1);
     return evidence_weigh(e, question, vectors[0], DIMENSION, hits, arena);
 }
@@ -128,14 +128,26 @@ static void being_about_the_subject_is_not_relevance(void **state)
     assert_true(little > 0.2 && little < 0.3);
 }
 
+static void only_the_first_hits_are_weighed(void **state)
+{
+    struct corpus_hit hits[3] = { hit("a", "A", "One. Two.", 0.5f), hit("b", "B", "Three.", 0.4f),
+                                  hit("c", "C", "Four.", 0.3f) };
+    struct evidence e;
+
+    evidence_collect(&e, slice_str("Who?"), hits, 3, 2, *state);
+    assert_int_equal(e.hit_count, 2);
+    assert_int_equal(e.passages.count, 3);
+    assert_int_equal(e.input_count, 4);
+}
+
 static void without_sentences_there_is_no_evidence(void **state)
 {
     struct corpus_hit bare = hit("a.md", "A", "# A heading", 0.5f);
     struct evidence e;
 
-    evidence_collect(&e, slice_str("Who?"), &bare, 1, *state);
+    evidence_collect(&e, slice_str("Who?"), &bare, 1, 12, *state);
     assert_int_equal(e.input_count, 0);
-    evidence_collect(&e, slice_str("Who?"), NULL, 0, *state);
+    evidence_collect(&e, slice_str("Who?"), NULL, 0, 12, *state);
     assert_int_equal(e.input_count, 0);
 }
 
@@ -149,6 +161,7 @@ int main(void)
         TEST(words_that_half_the_document_has_are_left_out),
         TEST(the_best_sentence_lifts_its_hit),
         TEST(being_about_the_subject_is_not_relevance),
+        TEST(only_the_first_hits_are_weighed),
         TEST(without_sentences_there_is_no_evidence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
