@@ -17,17 +17,17 @@ static void wake(void *ctx)
     request_wake(ctx);
 }
 
-/* May the user use the collection so, or make it when it is missing? Empty: its usual name. */
-static enum errc check_collection(struct request *r, struct slice name, const char *usual,
-                                  enum access_level need, struct error *err)
+/* May the user write to the collection, or make it when it is missing? Empty: its usual name. */
+static enum errc may_write(struct request *r, struct slice name, const char *usual,
+                           struct error *err)
 {
     struct txn_options opt = { .is_read_only = true };
     struct txn *t = NULL;
     const struct database *db;
 
     name = name.len ? name : slice_str(usual);
-    enum errc rc = request_may_use(r, name, need, err);
-    if (rc != OK || need != ACCESS_WRITE)
+    enum errc rc = request_may_use(r, name, ACCESS_WRITE, err);
+    if (rc != OK)
         return rc;
     rc = txn_begin(&t, r->ctx->store, &opt, err);
     if (rc == OK)
@@ -36,6 +36,13 @@ static enum errc check_collection(struct request *r, struct slice name, const ch
         rc = request_may_change(r, err);
     txn_end(t);
     return rc;
+}
+
+static enum errc may_write_both(struct request *r, const struct rag_import_options *opt,
+                                struct error *err)
+{
+    enum errc rc = may_write(r, opt->documents, "documents", err);
+    return rc == OK ? may_write(r, opt->chunks, "chunks", err) : rc;
 }
 
 /* ---- ask ---- */
@@ -282,8 +289,7 @@ static void post_import(struct request *r)
     sources = arena_zalloc(r->arena, count * sizeof *sources);
     for (size_t i = 0; i < count; i++)
         TRY(read_source(val_at(list, i), &sources[i], &err));
-    TRY(check_collection(r, opt.documents, "documents", ACCESS_WRITE, &err));
-    TRY(check_collection(r, opt.chunks, "chunks", ACCESS_WRITE, &err));
+    TRY(may_write_both(r, &opt, &err));
     TRY(request_database_id(r, &opt.db_id, &err));
     TRY(rag_import_start(&import, &r->ctx->rag, &opt, sources, count, waker, &err));
     r->state = import;
@@ -309,11 +315,10 @@ static void delete_document(struct request *r)
     struct rag_import_options opt = { 0 };
     struct slice path;
     struct reply a;
+    enum errc rc;
 
     read_collections(r, &opt);
-    enum errc rc = check_collection(r, opt.documents, "documents", ACCESS_WRITE, &err);
-    if (rc == OK)
-        rc = check_collection(r, opt.chunks, "chunks", ACCESS_WRITE, &err);
+    rc = may_write_both(r, &opt, &err);
     if (rc == OK)
         rc = request_database_id(r, &opt.db_id, &err);
     if (rc == OK && (!request_param(r, "path", &path) || !path.len))
@@ -354,8 +359,7 @@ static enum errc read_prune(struct request *r, struct rag_import_options *opt,
     }
     prune->keep = keep;
     prune->keep_count = val_count(list);
-    TRY(check_collection(r, opt->documents, "documents", ACCESS_WRITE, err));
-    TRY(check_collection(r, opt->chunks, "chunks", ACCESS_WRITE, err));
+    TRY(may_write_both(r, opt, err));
     TRY(request_database_id(r, &opt->db_id, err));
 out:
     return rc;

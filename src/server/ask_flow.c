@@ -112,8 +112,8 @@ void ask_flow_start(struct request *r, const struct rag_ask_options *opt,
     struct ask_flow *k = ARENA_NEW(r->arena, struct ask_flow);
     struct rag_ask_options mine = *opt;
     struct rag_wake waker = { wake, k, exchange_cancel_flag(r->x) };
-    struct slice chunks = opt->chunks.len ? opt->chunks : slice_str("chunks");
     struct error err = { 0 };
+    enum errc rc = OK;
 
     k->r = r;
     k->shape = shape;
@@ -124,13 +124,12 @@ void ask_flow_start(struct request *r, const struct rag_ask_options *opt,
     mine.on_text = shape->text ? on_text : NULL;
     mine.tenant = r->user;
     r->state = k;
-    enum errc rc = request_may_use(r, chunks, ACCESS_READ, &err);
-    if (rc == OK)
-        rc = rag_ask_start(&k->ask, &r->ctx->rag, &mine, waker, &err);
-    if (rc == OK)
-        step(r);
-    else
-        give_up(k, &err);
+    TRY(request_may_use(r, opt->chunks.len ? opt->chunks : slice_str("chunks"), ACCESS_READ, &err));
+    TRY(rag_ask_start(&k->ask, &r->ctx->rag, &mine, waker, &err));
+    step(r);
+    return;
+out:
+    give_up(k, &err);
 }
 
 /* ---- members of a reply ---- */

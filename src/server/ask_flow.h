@@ -17,7 +17,10 @@ struct ask_shape {
     void (*failed)(void *ctx, const struct error *err);
 };
 
-/* 11 without the right to read the chunks. Borrows opt, whose callbacks and cancel flag it sets; shape and ctx outlive the request. */
+/*
+ * Fails when the user may not read the collection. Borrows opt, whose callbacks and cancel flag it
+ * sets; shape and ctx outlive the request.
+ */
 void ask_flow_start(struct request *r, const struct rag_ask_options *opt,
                     const struct ask_shape *shape, void *ctx);
 
