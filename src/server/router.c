@@ -7,6 +7,7 @@ static const struct route *const tables[] = {
     api_arango_user_routes,    api_arango_collection_routes,
     api_arango_figures_routes, api_arango_document_routes,
     api_arango_import_routes,  api_arango_index_routes,
+    api_arango_graph_routes,   api_arango_graph_data_routes,
     api_arango_cursor_routes,  api_arango_transaction_routes,
     api_openai_routes,         api_ask_routes,
     api_backup_routes,         api_model_routes,

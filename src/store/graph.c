@@ -66,7 +66,7 @@ static enum errc read_edges(struct val v, struct arena *arena, struct graph *g, 
 
     if (!val_is_null(v) && (val_type(v) != VAL_ARRAY || n > GRAPH_EDGES_MAX))
         return fail_num(err, 1923, "edgeDefinitions is an array of at most %d", GRAPH_EDGES_MAX);
-    g->edges = arena_alloc(arena, (n + 2) * sizeof *g->edges); /* room for one more */
+    g->edges = arena_alloc(arena, (n + 1) * sizeof *g->edges);
     for (size_t i = 0; i < n; i++) {
         struct graph_edges *e = &g->edges[i];
         enum errc rc = graph_parse_edges(val_at(v, i), arena, e, err);
@@ -99,7 +99,7 @@ static enum errc read_orphans(struct val v, struct arena *arena, struct graph *g
     if (!val_is_null(v) && !read_names(v, arena, &names, &count))
         return fail_num(err, 1943, "orphanCollections is an array of at most %d names",
                         GRAPH_VERTICES_MAX);
-    g->orphans = arena_alloc(arena, (count + 2) * sizeof *g->orphans); /* room for one more */
+    g->orphans = arena_alloc(arena, (count + 1) * sizeof *g->orphans);
     for (size_t i = 0; i < count; i++)
         if (!is_joined(g, names[i]))
             g->orphans[g->orphan_count++] = names[i];
@@ -225,6 +225,128 @@ const struct slice *graph_vertices(const struct graph *g, struct arena *arena, s
         names[n++] = g->orphans[i];
     *count = sort_names(names, n);
     return names;
+}
+
+/* ---- changing ---- */
+
+/* Lists of its own, with room for one edge definition and so many orphans more. */
+static void own_lists(struct graph *g, size_t orphans, struct arena *arena)
+{
+    struct graph_edges *edges = arena_alloc(arena, (g->edge_count + 1) * sizeof *edges);
+    struct slice *names = arena_alloc(arena, (g->orphan_count + orphans + 1) * sizeof *names);
+
+    if (g->edge_count)
+        memcpy(edges, g->edges, g->edge_count * sizeof *edges);
+    if (g->orphan_count)
+        memcpy(names, g->orphans, g->orphan_count * sizeof *names);
+    g->edges = edges;
+    g->orphans = names;
+}
+
+/* Who lost the last edge definition is an orphan, who got one is none. */
+static void settle_orphans(struct graph *g, const struct slice *before, size_t count)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < g->orphan_count; i++)
+        if (!is_joined(g, g->orphans[i]))
+            g->orphans[kept++] = g->orphans[i];
+    g->orphan_count = kept;
+    for (size_t i = 0; i < count; i++)
+        if (!graph_has_vertices(g, before[i]))
+            g->orphans[g->orphan_count++] = before[i];
+}
+
+static struct graph_edges *edges_in(struct graph *g, struct slice collection)
+{
+    for (size_t i = 0; i < g->edge_count; i++)
+        if (slice_eq(g->edges[i].collection, collection))
+            return &g->edges[i];
+    return NULL;
+}
+
+static enum errc no_edges(struct slice collection, struct error *err)
+{
+    return fail_num(err, 1930, "edge collection '%.*s' is not used in the graph",
+                    SLICE_ARG(collection));
+}
+
+enum errc graph_add_edges(struct graph *g, const struct graph_edges *e, struct arena *arena,
+                          struct error *err)
+{
+    if (graph_find_edges(g, e->collection))
+        return fail_num(err, 1920, "edge collection '%.*s' is in the graph already",
+                        SLICE_ARG(e->collection));
+    if (g->edge_count == GRAPH_EDGES_MAX)
+        return fail_num(err, 1923, "a graph has at most %d edge definitions", GRAPH_EDGES_MAX);
+    own_lists(g, 0, arena);
+    g->edges[g->edge_count++] = *e;
+    settle_orphans(g, NULL, 0);
+    return OK;
+}
+
+enum errc graph_replace_edges(struct graph *g, const struct graph_edges *e, struct arena *arena,
+                              struct error *err)
+{
+    size_t count;
+    const struct slice *before = graph_vertices(g, arena, &count);
+
+    if (!graph_find_edges(g, e->collection))
+        return no_edges(e->collection, err);
+    own_lists(g, count, arena);
+    *edges_in(g, e->collection) = *e;
+    settle_orphans(g, before, count);
+    return OK;
+}
+
+enum errc graph_remove_edges(struct graph *g, struct slice collection, struct arena *arena,
+                             struct error *err)
+{
+    size_t count;
+    const struct slice *before = graph_vertices(g, arena, &count);
+
+    if (!graph_find_edges(g, collection))
+        return no_edges(collection, err);
+    own_lists(g, count, arena);
+    struct graph_edges *gone = edges_in(g, collection), *end = g->edges + g->edge_count--;
+    memmove(gone, gone + 1, (size_t)(end - gone - 1) * sizeof *gone);
+    settle_orphans(g, before, count);
+    return OK;
+}
+
+enum errc graph_add_orphan(struct graph *g, struct slice collection, struct arena *arena,
+                           struct error *err)
+{
+    if (graph_is_orphan(g, collection))
+        return fail_num(err, 1938, "collection '%.*s' is in the graph already",
+                        SLICE_ARG(collection));
+    if (graph_has_vertices(g, collection))
+        return fail_num(err, 1929, "collection '%.*s' is used in an edge definition",
+                        SLICE_ARG(collection));
+    if (g->orphan_count == GRAPH_VERTICES_MAX)
+        return fail_num(err, 1943, "a graph has at most %d orphan collections", GRAPH_VERTICES_MAX);
+    own_lists(g, 1, arena);
+    g->orphans[g->orphan_count++] = collection;
+    return OK;
+}
+
+enum errc graph_remove_orphan(struct graph *g, struct slice collection, struct arena *arena,
+                              struct error *err)
+{
+    size_t kept = 0;
+
+    if (!graph_has_vertices(g, collection))
+        return fail_num(err, 1926, "vertex collection '%.*s' is not part of the graph",
+                        SLICE_ARG(collection));
+    if (!graph_is_orphan(g, collection))
+        return fail_num(err, 1928, "collection '%.*s' is used in an edge definition",
+                        SLICE_ARG(collection));
+    own_lists(g, 0, arena);
+    for (size_t i = 0; i < g->orphan_count; i++)
+        if (!slice_eq(g->orphans[i], collection))
+            g->orphans[kept++] = g->orphans[i];
+    g->orphan_count = kept;
+    return OK;
 }
 
 /* ---- writing ---- */

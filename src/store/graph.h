@@ -59,6 +59,23 @@ bool graph_is_orphan(const struct graph *g, struct slice collection);
 const struct slice *graph_vertices(const struct graph *g, struct arena *arena, size_t *count);
 
 /*
+ * Changes of a definition in memory; new lists live in the arena. Vertex collections
+ * that lose their last edge definition become orphans. Errors: 1920 the edge
+ * collection is there, 1930 it is not, 1938 and 1929 the vertex collection is there
+ * (as an orphan, by an edge definition), 1926 it is not, 1928 it is no orphan.
+ */
+MUST_CHECK enum errc graph_add_edges(struct graph *g, const struct graph_edges *e,
+                                     struct arena *arena, struct error *err);
+MUST_CHECK enum errc graph_replace_edges(struct graph *g, const struct graph_edges *e,
+                                         struct arena *arena, struct error *err);
+MUST_CHECK enum errc graph_remove_edges(struct graph *g, struct slice collection,
+                                        struct arena *arena, struct error *err);
+MUST_CHECK enum errc graph_add_orphan(struct graph *g, struct slice collection, struct arena *arena,
+                                      struct error *err);
+MUST_CHECK enum errc graph_remove_orphan(struct graph *g, struct slice collection,
+                                         struct arena *arena, struct error *err);
+
+/*
  * Writes the definition: new (1925 when the name is taken) or in place of the old
  * one. The collection _graphs must exist: graph_prepare. g->doc is what was written.
  */

@@ -82,7 +82,7 @@ MUST_CHECK enum errc store_drop_collection(struct store *s, uint64_t db_id, uint
 MUST_CHECK enum errc store_set_collection(struct store *s, uint64_t id, bool wait_for_sync,
                                           struct val extra, struct error *err);
 /*
- * Constant time (ADR 0011): ids of documents follow at once. Writers that began before get 1200;
+ * Constant time (ADR 0012): ids of documents follow at once. Writers that began before get 1200;
  * edges keep the old name in _from and _to, as in ArangoDB. Errors: 1203, 1207, 1208.
  */
 MUST_CHECK enum errc store_rename_collection(struct store *s, uint64_t db_id, uint64_t id,
