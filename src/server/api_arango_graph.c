@@ -140,6 +140,8 @@ static void delete_graph(struct request *r)
     enum errc rc = request_flag(r, "dropCollections", false, &drops, &err);
 
     if (rc == OK)
+        rc = request_may_change(r, &err);
+    if (rc == OK)
         rc = graph_call_begin(&c, false, &err);
     if (rc == OK)
         rc = graph_call_find(&c, &err);

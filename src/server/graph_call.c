@@ -6,7 +6,9 @@ enum { TRIES = 8 };
 
 enum errc graph_call_begin(struct graph_call *c, bool is_read_only, struct error *err)
 {
-    struct txn_options opt = { .isolation = ISOLATION_SERIALIZABLE, .is_read_only = is_read_only };
+    struct txn_options opt = { .isolation = ISOLATION_SERIALIZABLE,
+                               .access = request_access(c->r),
+                               .is_read_only = is_read_only };
     const struct database *db;
     enum errc rc = txn_begin(&c->t, c->r->ctx->store, &opt, err);
 
@@ -125,7 +127,12 @@ enum errc graph_call_drop(struct graph_call *c, const struct slice *names, size_
 
     for (size_t i = 0; rc == OK && i < count; i++) {
         const struct collection *gone = collection(c, names[i]);
-        if (gone && !is_used(c, names[i]))
+        if (!gone || is_used(c, names[i]))
+            continue;
+        rc = request_may_change(c->r, err);
+        if (rc == OK)
+            rc = request_may_use(c->r, gone->name, ACCESS_WRITE, err);
+        if (rc == OK)
             rc = store_drop_collection(c->r->ctx->store, c->db_id, gone->id, err);
         if (rc == ERR_NOT_FOUND)
             rc = OK;
@@ -169,8 +176,10 @@ enum errc graph_call_change(struct graph_call *c, bool is_new, graph_edit edit, 
 {
     struct error own = { 0 };
     uint64_t db_id;
-    enum errc rc = request_database_id(c->r, &db_id, err);
+    enum errc rc = request_may_change(c->r, err);
 
+    if (rc == OK)
+        rc = request_database_id(c->r, &db_id, err);
     if (rc == OK)
         rc = graph_prepare(c->r->ctx->store, db_id, err);
     if (rc != OK)
