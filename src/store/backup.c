@@ -79,7 +79,10 @@ static enum errc publish(const char *part, const char *dir, struct arena *arena,
     if (fault_errno("store.backup", EIO) || rename(part, dir))
         return fail(err, errno == ENOTEMPTY || errno == EEXIST ? ERR_EXISTS : ERR_IO,
                     "cannot make %s: %s", dir, strerror(errno));
-    return folder_sync(parent, err);
+    enum errc rc = folder_sync(parent, err);
+    if (rc != OK && rename(dir, part)) /* it must not be found after an error */
+        log_warn("store", "a backup that failed stays in %s: %s", dir, strerror(errno));
+    return rc;
 }
 
 enum errc store_backup(struct store *s, const char *dir, const char *id, const char *program,

@@ -8,6 +8,7 @@
 #define TEST_STORE_FAULT_STATE_H
 
 #include "fixture.h"
+#include "store/backup.h"
 
 /* Prepared transactions write here, so it cannot be read while there are any. */
 #define HELD_COLLECTION "held"
@@ -136,6 +137,11 @@ static void describe_collection(struct fixture *f, struct txn *t, const struct c
     describe_indexes(f, t, c, walked, out);
 }
 
+static const char *backup_path(struct fixture *f)
+{
+    return arena_printf(f->arena, "%s/backup", f->path);
+}
+
 static void describe_store(struct fixture *f, struct buf *out)
 {
     struct txn *t = begin(f, ISOLATION_SNAPSHOT);
@@ -151,6 +157,10 @@ static void describe_store(struct fixture *f, struct buf *out)
         for (size_t j = 0; j < db->collection_count; j++)
             describe_collection(f, t, &db->collections[j], prepared_count > 0, out);
     }
+    if (access(backup_path(f), F_OK) == 0)
+        buf_add_str(out, "a backup\n");
+    if (access(arena_printf(f->arena, "%s.part", backup_path(f)), F_OK) == 0)
+        buf_add_str(out, "a part of a backup\n");
     buf_cstr(out);
     txn_end(t);
 }
