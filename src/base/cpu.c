@@ -19,14 +19,17 @@ unsigned cpu_cores(void)
 unsigned cpu_runnable(void)
 {
     char text[128];
-    unsigned running = 0;
+    char *at = text, *end;
     int fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return UINT_MAX;
     ssize_t n = read(fd, text, sizeof text - 1);
     close(fd);
     text[n > 0 ? n : 0] = 0;
-    return sscanf(text, "%*s %*s %*s %u/", &running) == 1 && running > 0 ? running : UINT_MAX;
+    for (int word = 0; at && word < 3; word++)
+        at = strchr(at, ' ') ? strchr(at, ' ') + 1 : NULL;
+    unsigned long running = at ? strtoul(at, &end, 10) : 0;
+    return running > 0 && running < UINT_MAX && *end == '/' ? (unsigned)running : UINT_MAX;
 }
 
 void cpu_name(char *out, size_t size)

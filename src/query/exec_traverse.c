@@ -61,7 +61,7 @@ static uint32_t push(struct op *op, struct traverse *s, uint32_t parent, struct 
                          .depth = from ? from->depth + 1u : 0,
                          .weight = from ? from->weight + step.weight : 0 };
 
-    if (s->count == s->cap) {
+    if (!s->visits || s->count == s->cap) {
         uint32_t cap = s->cap ? s->cap * 2 : 16;
         s->visits = grown(op->kept, s->visits, s->count, cap, sizeof *s->visits);
         if (is_deep)

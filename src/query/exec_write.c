@@ -219,6 +219,14 @@ static enum errc write_all(struct op *op, struct write *s, const struct collecti
     return OK;
 }
 
+/* What the options ask of the whole transaction. */
+static enum errc claim(struct op *op, const struct collection *c, struct error *err)
+{
+    if (op->n->write->waits_for_sync)
+        txn_wait_for_sync(op->x->txn);
+    return op->n->write->is_exclusive ? txn_claim(op->x->txn, c, err) : OK;
+}
+
 static enum errc write_next(struct op *op, struct batch **out, enum exec_status *status,
                             struct error *err)
 {
@@ -230,6 +238,8 @@ static enum errc write_next(struct op *op, struct batch **out, enum exec_status 
         return fail_num(err, 1203, "the collection does not exist any more");
     if (!s->is_drained) {
         rc = drain(op, s, status, err);
+        if (rc == OK && s->is_drained)
+            rc = claim(op, c, err);
         if (rc != OK || !s->is_drained)
             return rc;
     }

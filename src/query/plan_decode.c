@@ -178,6 +178,8 @@ static struct write_options *decode_write(struct in *in, struct val v)
     w->is_replace = val_bool(val_at(v, 5));
     w->needs_old = val_bool(val_at(v, 6));
     w->needs_new = val_bool(val_at(v, 7));
+    w->waits_for_sync = val_bool(val_at(v, 8));
+    w->is_exclusive = val_bool(val_at(v, 9));
     return w;
 }
 

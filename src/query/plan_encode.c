@@ -81,7 +81,9 @@ static struct val encode_write(struct out *o, const struct write_options *w)
                            val_new_bool(w->ignore_errors),
                            val_new_bool(w->is_replace),
                            val_new_bool(w->needs_old),
-                           val_new_bool(w->needs_new) };
+                           val_new_bool(w->needs_new),
+                           val_new_bool(w->waits_for_sync),
+                           val_new_bool(w->is_exclusive) };
 
     return list(o, items, ARRAY_LEN(items));
 }

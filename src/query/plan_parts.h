@@ -48,6 +48,7 @@ struct scan {
 struct write_options {
     uint8_t overwrite; /* enum overwrite_mode */
     bool drop_nulls, replace_objects, check_rev, ignore_errors, is_replace;
+    bool waits_for_sync, is_exclusive;
     bool needs_old, needs_new; /* somebody looks at the register */
 };
 

@@ -74,6 +74,10 @@ static enum errc write_options(struct planner *p, const struct ast *options, boo
     out->replace_objects = val_find(o, slice_str("mergeObjects"), &v) && !val_truth(v);
     out->check_rev = val_find(o, slice_str("ignoreRevs"), &v) && !val_truth(v);
     out->ignore_errors = val_truth(val_get(o, slice_str("ignoreErrors")));
+    out->waits_for_sync = val_truth(val_get(o, slice_str("waitForSync")));
+    out->is_exclusive = val_truth(val_get(o, slice_str("exclusive")));
+    if (!val_is_null(val_get(o, slice_str("versionAttribute"))))
+        return plan_not_implemented(p, options, "the option versionAttribute");
     if (!is_insert)
         return OK;
     struct slice mode = val_string(val_get(o, slice_str("overwriteMode")));

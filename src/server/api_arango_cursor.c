@@ -91,8 +91,8 @@ static enum errc open_query(struct request *r, struct val *body, struct query **
     struct val text = val_get(*body, slice_str("query"));
     if (val_type(text) != VAL_STRING)
         return fail_num(err, 1502, "the body needs the query as a string");
-    if (r->stream_id)
-        rc = request_begin(r, NULL, &q->txn, err);
+    if (r->stream_id) /* a query without one begins its own */
+        rc = request_begin(r, &(struct txn_options){ 0 }, &q->txn, err);
     if (rc != OK)
         return rc;
     return query_new(out, &r->ctx->query, val_string(text), val_get(*body, slice_str("bindVars")),

@@ -281,6 +281,11 @@ enum errc txn_count(struct txn *t, uint64_t object_id, int64_t *out, struct erro
     return rc;
 }
 
+void txn_wait_for_sync(struct txn *t)
+{
+    t->must_sync = true;
+}
+
 enum errc txn_claim(struct txn *t, const struct collection *c, struct error *err)
 {
     struct buf from, to;

@@ -86,6 +86,9 @@ size_t txn_prepared(struct store *s, struct prepared_info *out, size_t max);
 bool txn_has_writes(const struct txn *t);
 uint64_t txn_write_bytes(const struct txn *t);
 
+/* The commit is durable on return, as by the option must_sync. */
+void txn_wait_for_sync(struct txn *t);
+
 /*
  * Exclusive use: the commit fails if anybody else wrote to the collection since the view, in any
  * isolation.

@@ -193,6 +193,16 @@ def test_exclusive_use(sim, db):
     assert trx.end(status=409)["errorNum"] == 1200
 
 
+def test_exclusive_use_by_a_query(sim, db):
+    for option, status in (("false", 200), ("true", 409)):
+        trx = Trx(sim, isolation="snapshot")
+        trx.aql(f"INSERT {{}} INTO accounts OPTIONS {{exclusive: {option}, waitForSync: true}}")
+        sim.request("POST", "/_api/document/accounts", json={})
+        trx.end(status=status)
+    refused = sim.aql("INSERT {} INTO accounts OPTIONS {versionAttribute: 'v'}", status=501)
+    assert "versionAttribute" in refused["errorMessage"]
+
+
 def test_a_failed_statement_undoes_itself_only(sim, db):
     trx = Trx(sim)
     trx.aql("INSERT {_key: 'first'} INTO accounts")
