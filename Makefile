@@ -14,6 +14,9 @@ NAME ?=
 PART ?=
 N ?= 4
 ALL ?=
+ROUNDS ?=
+DAMAGES ?=
+SEED ?=
 export DOCS QUESTION MODEL KEEP NAME PART N ALL
 
 .PHONY: build run test soak test-extra fuzz tsan check bench dev-cluster deb docs help clean
@@ -33,7 +36,7 @@ check: ## format, layering, headers, static analysis of changed files, sizes (AL
 	@tools/deps.sh test
 	@tools/check.sh
 
-soak: ## long test under load
+soak: ## kill -9, damaged files, a full disk, other model files (ROUNDS=50 DAMAGES=20 SEED=n)
 	@tools/part.sh test/soak/run.sh "the soak test"
 
 test-extra: ## tests that are too slow for every run
