@@ -10,54 +10,73 @@ _Static_assert(sizeof(struct fault_point) == 16, "points lie in a row without ga
 
 atomic_bool fault_is_armed;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static const char *wanted = "";
-static unsigned first, hits;
-static bool is_for_good;
-static const char *last;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all below and of the points */
+static struct {
+    const char *prefix;
+    const struct fault_point *point; /* or NULL: by the prefix */
+    unsigned nth, hits;
+    const char *for_good; /* prefix, or NULL */
+    const char *last;
+} armed = { .prefix = "" };
 
 static bool starts(const char *name, const char *prefix)
 {
     return !strncmp(name, prefix, strlen(prefix));
 }
 
+/* Counts what is armed; true when this hit fails. */
+static bool count(const struct fault_point *point)
+{
+    bool is_meant = armed.point ? armed.point == point : starts(point->name, armed.prefix);
+
+    armed.hits += is_meant;
+    if (armed.last)
+        return armed.for_good && starts(point->name, armed.for_good);
+    return is_meant && armed.hits == armed.nth;
+}
+
 bool fault_hit_slow(struct fault_point *point)
 {
-    bool fails = false;
-
     pthread_mutex_lock(&lock);
-    if (starts(point->name, wanted)) {
-        hits++;
-        fails = first && (hits == first || (is_for_good && hits > first));
-        if (fails) {
-            last = point->name;
-            atomic_fetch_add_explicit(&point->failures, 1, memory_order_relaxed);
-        }
-    }
+    point->hits++;
+    bool fails = count(point);
+    point->failures += fails;
+    if (fails && !armed.last)
+        armed.last = point->name;
     pthread_mutex_unlock(&lock);
     return fails;
 }
 
-static void arm(const char *prefix, unsigned nth, bool for_good)
+static void arm(const char *prefix, const struct fault_point *point, unsigned nth)
 {
     pthread_mutex_lock(&lock);
-    wanted = prefix;
-    first = nth;
-    is_for_good = for_good;
-    hits = 0;
-    last = NULL;
+    armed.prefix = prefix;
+    armed.point = point;
+    armed.nth = nth;
+    armed.hits = 0;
+    armed.for_good = NULL;
+    armed.last = NULL;
+    for (struct fault_point *p = fault_next(NULL); p; p = fault_next(p))
+        p->hits = 0;
     pthread_mutex_unlock(&lock);
     atomic_store(&fault_is_armed, true);
 }
 
 void fault_arm(const char *prefix, unsigned nth)
 {
-    arm(prefix, nth, false);
+    arm(prefix, NULL, nth);
 }
 
-void fault_arm_for_good(const char *prefix, unsigned nth)
+void fault_arm_point(struct fault_point *point, unsigned nth)
 {
-    arm(prefix, nth, true);
+    arm("", point, nth);
+}
+
+void fault_for_good(const char *prefix)
+{
+    pthread_mutex_lock(&lock);
+    armed.for_good = prefix;
+    pthread_mutex_unlock(&lock);
 }
 
 void fault_disarm(void)
@@ -68,7 +87,7 @@ void fault_disarm(void)
 unsigned fault_hits(void)
 {
     pthread_mutex_lock(&lock);
-    unsigned n = hits;
+    unsigned n = armed.hits;
     pthread_mutex_unlock(&lock);
     return n;
 }
@@ -76,15 +95,22 @@ unsigned fault_hits(void)
 const char *fault_last(void)
 {
     pthread_mutex_lock(&lock);
-    const char *point = last;
+    const char *point = armed.last;
     pthread_mutex_unlock(&lock);
     return point;
 }
 
+struct fault_point *fault_next(struct fault_point *after)
+{
+    struct fault_point *p = after ? after + 1 : points_start;
+
+    return p < points_stop ? p : NULL;
+}
+
 const char *fault_untried(const char *prefix)
 {
-    for (struct fault_point *p = points_start; p < points_stop; p++)
-        if (starts(p->name, prefix) && !atomic_load(&p->failures))
+    for (struct fault_point *p = fault_next(NULL); p; p = fault_next(p))
+        if (starts(p->name, prefix) && !p->failures)
             return p->name;
     return NULL;
 }

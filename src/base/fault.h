@@ -7,7 +7,7 @@
  *     fd = fault_errno("server.accept", EMFILE) ? -1 : accept4(...);
  *
  * Costs one relaxed load while nothing is armed. The linker collects the points of a program, so
- * that a test can ask which of them it has not reached. Any thread.
+ * that a test can fail each that a run of it has passed. Any thread.
  */
 #ifndef BASE_FAULT_H
 #define BASE_FAULT_H
@@ -19,7 +19,8 @@
 /* One place in the source; several may share a name. 16 bytes: the linker puts them in a row. */
 struct fault_point {
     _Alignas(16) const char *name;
-    _Atomic uint32_t failures; /* since the start of the program */
+    uint32_t hits;     /* since something was armed */
+    uint32_t failures; /* since the start of the program */
 };
 
 extern atomic_bool fault_is_armed;
@@ -43,13 +44,18 @@ bool fault_hit_slow(struct fault_point *point);
  * any) fails, once. The prefix is borrowed until the next call.
  */
 void fault_arm(const char *prefix, unsigned nth);
-/* The nth hit and all after it fail: what broke stays broken. */
-void fault_arm_for_good(const char *prefix, unsigned nth);
+/* The same for one place alone. */
+void fault_arm_point(struct fault_point *point, unsigned nth);
+/* From that hit on all points that start with prefix fail. Behind either of the two above. */
+void fault_for_good(const char *prefix);
 void fault_disarm(void);
-/* Hits counted since fault_arm: below nth means the body passed without reaching it. */
+/* Hits counted since then: below nth means the body passed without reaching it. */
 unsigned fault_hits(void);
-const char *fault_last(void); /* point that failed, or NULL */
+const char *fault_last(void); /* first point that failed, or NULL */
 
+/* ---- the points of the program: while nothing is armed ---- */
+
+struct fault_point *fault_next(struct fault_point *after); /* NULL: the first; NULL at the end */
 /* A point whose name starts with prefix and that never failed in this process, or NULL. */
 const char *fault_untried(const char *prefix);
 

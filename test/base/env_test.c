@@ -84,7 +84,8 @@ static void hits_are_counted_without_failing(void **state)
 static void what_broke_stays_broken(void **state)
 {
     (void)state;
-    fault_arm_for_good("kv.", 2);
+    fault_arm("kv.", 2);
+    fault_for_good("kv.");
     assert_false(fault_hit("kv.write"));
     assert_true(fault_errno("kv.write", EIO));
     assert_int_equal(errno, EIO);
@@ -111,6 +112,35 @@ static void a_point_that_never_failed_is_known(void **state)
     fault_disarm();
     assert_null(fault_untried("untried."));
     assert_null(fault_untried("no such point"));
+}
+
+static void one_place_fails_alone(void **state)
+{
+    struct fault_point *first = NULL, *second = NULL;
+
+    (void)state;
+    fault_arm("", 0);
+    (void)passes_two_points_of_one_name(true);
+    (void)passes_two_points_of_one_name(true);
+    (void)passes_two_points_of_one_name(false);
+    fault_disarm();
+    for (struct fault_point *p = fault_next(NULL); p; p = fault_next(p)) {
+        first = p->hits == 2 ? p : first;
+        second = p->hits == 1 ? p : second;
+    }
+    assert_non_null(first);
+    assert_non_null(second);
+    fault_arm_point(second, 1);
+    assert_false(passes_two_points_of_one_name(true));
+    assert_true(passes_two_points_of_one_name(false));
+    assert_int_equal(fault_hits(), 1);
+    fault_arm_point(first, 2);
+    fault_for_good("");
+    assert_false(passes_two_points_of_one_name(true));
+    assert_false(passes_two_points_of_one_name(false));
+    assert_true(passes_two_points_of_one_name(true));
+    assert_true(passes_two_points_of_one_name(false));
+    fault_disarm();
 }
 
 /* ---- log ---- */
@@ -236,6 +266,7 @@ int main(void)
         cmocka_unit_test(hits_are_counted_without_failing),
         cmocka_unit_test(what_broke_stays_broken),
         cmocka_unit_test(a_point_that_never_failed_is_known),
+        cmocka_unit_test(one_place_fails_alone),
         cmocka_unit_test(a_line_has_time_level_and_module),
         cmocka_unit_test(the_level_decides_what_is_written),
         cmocka_unit_test(lines_of_many_threads_stay_whole),

@@ -8,9 +8,9 @@
  * allocations have no points: they abort (docs/STYLE.md).
  */
 #include "certs.h"
-#include "fixture.h"
+#include "h2peer.h"
 
-#include "base/fault.h"
+#include "../fault_plan.h"
 #include "base/log.h"
 #include "net/client.h"
 #include "net/tls.h"
@@ -135,6 +135,31 @@ out:
     return rc == OK ? WHOLE : CUT;
 }
 
+/* Three requests side by side on one connection. */
+static enum ending streams(struct rig *r)
+{
+    struct h2_peer *p = mem_zalloc(sizeof *p);
+    enum ending ending = WHOLE;
+
+    h2_open(p, r->f);
+    h2_get(p, "/hello");
+    h2_post(p, "/echo", 20000);
+    h2_get(p, "/stream?20");
+    h2_until(p, p->closed == p->count);
+    if (!p->is_gone && p->closed < p->count)
+        fail_msg("%s: a stream does not end", fault_last());
+    for (size_t i = 0; i < p->count; i++) {
+        const struct h2_answer *a = &p->answers[i];
+        if (a->is_closed && a->status != 200 && a->status != 500 && a->status != 503)
+            fail_msg("%s: %d", fault_last(), a->status);
+        if (!a->is_closed || a->code || a->status != 200)
+            ending = CUT;
+    }
+    h2_close(p);
+    mem_free(p);
+    return ending;
+}
+
 /* ---- failing in turn ---- */
 
 static size_t open_files(void)
@@ -190,16 +215,14 @@ static void rig_close(struct rig *r)
     fixture_free(r->f);
 }
 
-/* Fails the nth point that the talk passes. False: there are fewer. */
-static bool fail_nth(struct rig *r, talk_fn run, unsigned n, size_t files)
+/* One hit of one point fails. */
+static void fail_one(struct rig *r, talk_fn run, struct fault_plan *plan, size_t files)
 {
-    fault_arm("", n);
     enum ending ending = run(r);
-    fault_disarm();
-    if (!fault_last()) {
+
+    fault_plan_note(plan);
+    if (!fault_last())
         assert_int_equal(ending, WHOLE);
-        return false;
-    }
     wait_for_rest(r);
     if (r->bystander >= 0)
         ask_bystander(r);
@@ -208,20 +231,20 @@ static bool fail_nth(struct rig *r, talk_fn run, unsigned n, size_t files)
     wait_for_rest(r);
     if (open_files() != files)
         fail_msg("%s: %zu open files instead of %zu", fault_last(), open_files(), files);
-    return true;
 }
 
 static void fail_each(struct rig *r, talk_fn run, const char *name)
 {
-    unsigned n = 1;
+    struct fault_plan plan;
 
-    assert_int_equal(run(r), WHOLE); /* what a first talk opens for good stays out of the count */
+    fault_arm("", 0);
+    assert_int_equal(run(r), WHOLE);
     wait_for_rest(r);
-    size_t files = open_files();
-    while (fail_nth(r, run, n, files))
-        n++;
-    printf("%s: %u points\n", name, n - 1);
-    assert_true(n > 1);
+    fault_plan_init(&plan);
+    for (size_t files = open_files(); fault_plan_arm(&plan);)
+        fail_one(r, run, &plan, files);
+    printf("%s: %u faults\n", name, plan.failed);
+    assert_true(plan.failed > 0);
 }
 
 #define FAIL_EACH(r, talk) fail_each(r, talk, #talk)
@@ -238,6 +261,7 @@ static void each_fault_of_a_talk_ends_that_talk_alone(void **state)
     FAIL_EACH(&r, reads_a_stream);
     FAIL_EACH(&r, reads_events);
     FAIL_EACH(&r, calls);
+    FAIL_EACH(&r, streams);
     rig_close(&r);
 }
 
@@ -303,25 +327,23 @@ static enum errc code_of(const char *point)
 static void each_fault_of_a_start_is_answered(void **state)
 {
     struct error err = { 0 };
-    unsigned n = 1;
+    struct fault_plan plan;
 
     (void)state;
+    fault_arm("", 0);
     assert_int_equal(start_and_stop(&err), OK);
-    for (size_t files = open_files();; n++) {
-        fault_arm("", n);
+    fault_plan_init(&plan);
+    for (size_t files = open_files(); fault_plan_arm(&plan);) {
         enum errc rc = start_and_stop(&err);
-        fault_disarm();
-        if (!fault_last()) {
-            assert_int_equal(rc, OK);
-            break;
-        }
+        fault_plan_note(&plan);
+        assert_non_null(fault_last());
         if (rc != code_of(fault_last()) || err.code != rc || !err.text[0])
             fail_msg("%s gave %s: %s", fault_last(), errc_name(rc), err.text);
         assert_int_equal(open_files(), files);
         assert_int_equal(start_and_stop(&err), OK);
         assert_int_equal(open_files(), files);
     }
-    assert_true(n > 1);
+    assert_true(plan.failed > 0);
 }
 
 /* Runs last. */

@@ -336,13 +336,6 @@ static enum errc backs_up(struct rig *r, struct error *err)
     return store_backup(r->f.store, backup_path(&r->f), "id", "test", r->f.arena, &m, err);
 }
 
-static enum errc checks_the_backup(struct rig *r, struct error *err)
-{
-    struct manifest m;
-    enum errc rc = manifest_read(backup_path(&r->f), r->f.arena, &m, err);
-    return rc == OK ? manifest_check(backup_path(&r->f), &m, err) : rc;
-}
-
 static enum errc renames_a_collection(struct rig *r, struct error *err)
 {
     return store_rename_collection(r->f.store, r->f.db, id_of(r, "a"), slice_str("b"), err);
@@ -452,7 +445,6 @@ static const struct step life[] = {
     STEP(drops_a_collection),
     STEP(drops_a_database),
     STEP(backs_up),
-    STEP(checks_the_backup),
 };
 
 #endif

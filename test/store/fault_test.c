@@ -11,7 +11,7 @@
  */
 #include "fault_steps.h"
 
-#include "base/fault.h"
+#include "../fault_plan.h"
 
 #include <sys/statvfs.h>
 
@@ -124,19 +124,17 @@ static void check_unknown(struct rig *r, const struct step *s)
         check_failed(r, s);
 }
 
-/* Fails the nth point that the step passes. False: there are fewer. */
-static bool fail_once(struct rig *r, const struct step *s, unsigned n, const char *answer)
+/* One hit of one point fails. */
+static void fail_once(struct rig *r, const struct step *s, struct fault_plan *plan,
+                      const char *answer)
 {
     struct error err = { 0 };
-    rewind_to_before(r, s);
-    fault_arm("", n);
     enum errc rc = run(r, s, &err);
-    fault_disarm();
-    bool has_failed = fault_last() != NULL;
+    fault_plan_note(plan);
     if (rc == OK) {
         assert_string_equal(buf_cstr(&r->answer), answer);
         check_done(r, s);
-    } else if (rc != code_of(fault_last()) || err.code != rc || !err.text[0]) {
+    } else if (!fault_last() || rc != code_of(fault_last()) || err.code != rc || !err.text[0]) {
         fail_msg("%s: %s gave %s: %s", s->name, fault_last(), errc_name(rc), err.text);
     } else if (has_ended(r)) {
         check_unknown(r, s);
@@ -144,15 +142,15 @@ static bool fail_once(struct rig *r, const struct step *s, unsigned n, const cha
         check_failed(r, s);
     }
     close_after(r, OK);
-    return has_failed;
 }
 
-/* The nth point and all after it fail. The next start finds all of the step or nothing of it. */
-static void fail_for_good(struct rig *r, const struct step *s, unsigned n)
+/* That hit and everything behind it fails. The next start finds all of the step or nothing of it. */
+static void fail_for_good(struct rig *r, const struct step *s, const struct fault_plan *plan)
 {
     struct error err = { 0 };
     rewind_to_before(r, s);
-    fault_arm_for_good("", n);
+    fault_arm_point(plan->at, plan->nth);
+    fault_for_good("");
     enum errc rc = run(r, s, &err);
     close_after(r, OK);
     fault_disarm();
@@ -183,22 +181,27 @@ static void note_after(struct rig *r)
 static void try_step(struct rig *r, const struct step *s)
 {
     struct error err;
+    struct fault_plan plan;
     rewind_to_before(r, s);
     note_before(r, s);
+    fault_arm("", 0);
     OK_OR_FAIL(run(r, s, &err), &err);
+    fault_plan_init(&plan);
     char *answer = strdup(buf_cstr(&r->answer));
     note_after(r);
     close_after(r, OK);
     shell("cp -r %s %s/next", r->f.path, r->root);
-    unsigned n = 1;
-    while (fail_once(r, s, n, answer)) {
+    rewind_to_before(r, s);
+    while (fault_plan_arm(&plan)) {
+        fail_once(r, s, &plan, answer);
         if (s->has_parts)
-            fail_for_good(r, s, n);
-        n++;
+            fail_for_good(r, s, &plan);
+        rewind_to_before(r, s);
     }
+    close_after(r, OK);
     free(answer);
-    printf("%s: %u points\n", s->name, n - 1);
-    assert_true(n > 1);
+    printf("%s: %u faults\n", s->name, plan.failed);
+    assert_true(plan.failed > 0);
     shell("rm -rf %s/before && mv %s/next %s/before", r->root, r->root, r->root);
 }
 
@@ -207,7 +210,8 @@ static void spoil_an_index(struct rig *r, const struct step *s)
 {
     struct error err;
     rewind_to_before(r, s);
-    fault_arm_for_good("kv.full", 2); /* the first puts it into the catalog */
+    fault_arm("kv.full", 2); /* the first puts it into the catalog */
+    fault_for_good("kv.full");
     assert_int_equal(add_index(r, "c", "{\"type\":\"persistent\",\"fields\":[\"n\",\"s\"]}", &err),
                      ERR_LIMIT);
     fault_disarm();
