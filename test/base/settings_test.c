@@ -24,7 +24,7 @@ static void defaults_are_those_of_the_table(void **state)
     assert_string_equal(s.log_level, "info");
     assert_int_equal(s.max_batch_size, 256);
     assert_true(s.sync_writes && !s.auth);
-    assert_true(s.retrieve_min_score == 0.25);
+    assert_true(s.retrieve_min_score == 0.35);
     assert_string_equal(s.chat_model, "");
 }
 
