@@ -17,7 +17,7 @@ ALL ?=
 ROUNDS ?=
 DAMAGES ?=
 SEED ?=
-export DOCS QUESTION MODEL KEEP NAME PART N ALL
+export DOCS QUESTION MODEL KEEP NAME PART N ALL ROUNDS DAMAGES SEED
 
 .PHONY: build run test soak test-extra fuzz tsan check bench dev-cluster deb docs help clean
 
