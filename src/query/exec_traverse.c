@@ -46,7 +46,7 @@ static void *grown(struct arena *arena, const void *old, size_t count, size_t ca
 {
     void *more = arena_zalloc(arena, cap * size);
 
-    if (count)
+    if (old)
         memcpy(more, old, count * size);
     return more;
 }
