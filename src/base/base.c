@@ -71,3 +71,17 @@ bool slice_to_u64(struct slice a, uint64_t *out)
     *out = n;
     return a.len > 0;
 }
+
+bool slice_is_file_name(struct slice a, size_t max)
+{
+    if (!a.len || a.len > max || a.ptr[0] == '.')
+        return false;
+    for (size_t i = 0; i < a.len; i++) {
+        char c = a.ptr[i];
+        bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                        (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+        if (!is_plain)
+            return false;
+    }
+    return true;
+}

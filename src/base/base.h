@@ -74,6 +74,9 @@ static inline bool slice_starts(struct slice a, const char *prefix)
     return a.len >= n && memcmp(a.ptr, prefix, n) == 0;
 }
 
+/* 1 to max of A-Z a-z 0-9 . _ -, not beginning with a dot: names a file and no path. */
+bool slice_is_file_name(struct slice a, size_t max);
+
 /* All of it as decimal digits; false when it is something else or too large. */
 MUST_CHECK bool slice_to_u64(struct slice a, uint64_t *out);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -74,6 +75,12 @@ enum errc fail(struct error *err, enum errc code, const char *fmt, ...)
     set_text(err, fmt, args);
     va_end(args);
     return code;
+}
+
+enum errc fail_os(struct error *err, const char *what, const char *path)
+{
+    return fail(err, errno == ENOSPC ? ERR_LIMIT : ERR_IO, "cannot %s %s: %s", what, path,
+                strerror(errno));
 }
 
 enum errc fail_num(struct error *err, int num, const char *fmt, ...)

@@ -30,6 +30,9 @@ enum errc fail(struct error *err, enum errc code, const char *fmt, ...) PRINTF_L
 /* The same by ArangoDB errorNum: code and status come from errnum.def. */
 enum errc fail_num(struct error *err, int num, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
+/* "cannot WHAT PATH: " and the text of errno; ERR_LIMIT when the disk is full, else ERR_IO. */
+enum errc fail_os(struct error *err, const char *what, const char *path);
+
 /* Puts "context: " in front of the text on the way up. Returns err->code. */
 enum errc wrap(struct error *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
 

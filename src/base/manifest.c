@@ -20,8 +20,9 @@ static const char file_name[] = "manifest.json";
 
 static enum errc os_fail(struct error *err, const char *what, const char *path)
 {
-    enum errc code = errno == ENOENT ? ERR_NOT_FOUND : errno == ENOSPC ? ERR_LIMIT : ERR_IO;
-    return fail(err, code, "cannot %s %s: %s", what, path, strerror(errno));
+    if (errno != ENOENT)
+        return fail_os(err, what, path);
+    return fail(err, ERR_NOT_FOUND, "cannot %s %s: %s", what, path, strerror(errno));
 }
 
 /* ---- folders ---- */

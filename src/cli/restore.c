@@ -14,11 +14,6 @@
 
 enum { PIECE_BYTES = 1 << 20 };
 
-static enum errc os_fail(struct error *err, const char *what, const char *path)
-{
-    return fail(err, ERR_IO, "cannot %s %s: %s", what, path, strerror(errno));
-}
-
 static enum errc copy_bytes(int from, int to, const char *path, char *piece, struct error *err)
 {
     ssize_t n, done;
@@ -26,18 +21,18 @@ static enum errc copy_bytes(int from, int to, const char *path, char *piece, str
     while ((n = read(from, piece, PIECE_BYTES)) > 0)
         for (ssize_t at = 0; at < n; at += done)
             if ((done = write(to, piece + at, (size_t)(n - at))) < 0)
-                return os_fail(err, "write", path);
+                return fail_os(err, "write", path);
     if (n < 0)
-        return os_fail(err, "read", path);
-    return fsync(to) ? os_fail(err, "sync", path) : OK;
+        return fail_os(err, "read", path);
+    return fsync(to) ? fail_os(err, "sync", path) : OK;
 }
 
 static enum errc copy_file(const char *source, const char *target, char *piece, struct error *err)
 {
     int from = open(source, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     int to = from < 0 ? -1 : open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
-    enum errc rc = from < 0 ? os_fail(err, "open", source)
-                   : to < 0 ? os_fail(err, "make", target)
+    enum errc rc = from < 0 ? fail_os(err, "open", source)
+                   : to < 0 ? fail_os(err, "make", target)
                             : copy_bytes(from, to, target, piece, err);
 
     if (from >= 0)
@@ -54,7 +49,7 @@ static enum errc make_parents(const char *dir, const char *within, struct arena 
     for (const char *slash = strchr(within, '/'); slash; slash = strchr(slash + 1, '/')) {
         const char *path = arena_printf(arena, "%s/%.*s", dir, (int)(slash - within), within);
         if (mkdir(path, 0750) && errno != EEXIST)
-            return os_fail(err, "make", path);
+            return fail_os(err, "make", path);
     }
     return OK;
 }
@@ -78,7 +73,7 @@ static enum errc copy_data(struct cli *c, const char *backup, const struct manif
     char *piece = arena_alloc(c->arena, PIECE_BYTES);
 
     if (mkdir(part, 0750))
-        return os_fail(err, "make", part);
+        return fail_os(err, "make", part);
     for (size_t i = 0; rc == OK && i < m->count; i++) {
         const char *path = m->files[i].path;
         if (strncmp(path, data, strlen(data)))
@@ -120,7 +115,7 @@ static enum errc restore(struct cli *c, const char *backup, const char *target, 
         return rc;
     rc = copy_data(c, backup, m, part, err);
     if (rc == OK && rename(part, target))
-        rc = os_fail(err, "make", target);
+        rc = fail_os(err, "make", target);
     if (rc != OK && folder_remove(part, &ignored) != OK)
         fprintf(stderr, "themis: a part is left: %s\n", ignored.text);
 out:

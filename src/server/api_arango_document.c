@@ -63,32 +63,27 @@ static void answer_one(struct doc_call *d, const struct doc_change *ch)
     request_reply_headers(d->r, status, body, headers, count);
 }
 
-/* A conflict with another writer is tried again: a single write has read nothing that binds it. */
+struct single {
+    struct slice key;
+    struct val body;
+    struct doc_change change;
+};
+
+static enum errc write_single(struct doc_call *d, void *ctx, struct error *err)
+{
+    struct single *s = ctx;
+
+    return doc_call_apply(d, s->key, s->body, &s->change, err);
+}
+
 static void write_one(struct doc_call *d, struct slice key, struct val body)
 {
     struct error err;
-    struct doc_change change;
-    enum errc rc;
+    struct single s = { .key = key, .body = body };
 
-    for (int tries = 0;; tries++) {
-        bool is_conflict = false;
-        err = (struct error){ 0 };
-        rc = doc_call_begin(d, &err);
-        if (rc == OK)
-            rc = doc_call_apply(d, key, body, &change, &err);
-        if (rc == OK) {
-            rc = request_commit(d->r, d->t, &err);
-            is_conflict = rc == ERR_CONFLICT;
-        }
-        if (rc == OK) {
-            answer_one(d, &change);
-            return;
-        }
-        doc_call_end(d);
-        if (!is_conflict || tries == DOC_COMMIT_TRIES)
-            break;
-    }
-    if (error_http(&err) == 412)
+    if (doc_call_write(d, write_single, &s, &err) == OK)
+        answer_one(d, &s.change);
+    else if (error_http(&err) == 412)
         refuse_revision(d, key, &err);
     else
         request_fail(d->r, &err);
@@ -188,33 +183,35 @@ static enum errc array_element(struct doc_call *d, struct val body, struct array
     return OK;
 }
 
+struct several {
+    struct val bodies;
+    struct array_answer answer;
+};
+
+static enum errc write_several(struct doc_call *d, void *ctx, struct error *err)
+{
+    struct several *s = ctx;
+    size_t count = val_count(s->bodies);
+    enum errc rc = OK;
+
+    s->answer = array_begin(d->r, count);
+    for (size_t i = 0; rc == OK && i < count; i++)
+        rc = array_element(d, val_at(s->bodies, i), &s->answer, err);
+    return rc;
+}
+
 static void write_array(struct doc_call *d, struct val bodies)
 {
     struct error err;
-    size_t count = val_count(bodies);
+    struct several s = { .bodies = bodies };
 
-    for (int tries = 0;; tries++) {
-        struct array_answer a = array_begin(d->r, count);
-        bool is_conflict = false;
-        err = (struct error){ 0 };
-        enum errc rc = doc_call_begin(d, &err);
-        for (size_t i = 0; rc == OK && i < count; i++)
-            rc = array_element(d, val_at(bodies, i), &a, &err);
-        if (rc == OK) {
-            rc = request_commit(d->r, d->t, &err);
-            is_conflict = rc == ERR_CONFLICT;
-        }
-        if (rc == OK) {
-            int status = doc_call_status(d);
-            doc_call_end(d);
-            answer_array(d->r, status, &a, d->p.is_silent);
-            return;
-        }
-        doc_call_end(d);
-        if (!is_conflict || tries == DOC_COMMIT_TRIES)
-            break;
+    if (doc_call_write(d, write_several, &s, &err) != OK) {
+        request_fail(d->r, &err);
+        return;
     }
-    request_fail(d->r, &err);
+    int status = doc_call_status(d);
+    doc_call_end(d);
+    answer_array(d->r, status, &s.answer, d->p.is_silent);
 }
 
 static void get_many(struct request *r)

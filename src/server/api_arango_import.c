@@ -329,31 +329,40 @@ static enum errc import_table(struct import_job *job, struct slice body, struct 
 
 /* ---- the transaction ---- */
 
-static enum errc import_once(struct import_job *job, bool *is_conflict, struct error *err)
-{
-    enum errc rc = OK;
-    struct doc_call *d = &job->call;
-    struct slice body = request_body(d->r);
+/* A try begins with what the parameters say, and with no counts. */
+struct import_try {
+    struct import_job *job, fresh;
+};
 
-    TRY(doc_call_begin(d, err));
+static void start_over(struct import_try *t)
+{
+    struct doc_call call = t->job->call;
+
+    *t->job = t->fresh;
+    t->job->call = call;
+}
+
+static enum errc import_step(struct doc_call *d, void *ctx, struct error *err)
+{
+    struct import_try *t = ctx;
+    struct import_job *job = t->job;
+    struct slice body = request_body(d->r);
+    enum errc rc = OK;
+
+    start_over(t);
     if (job->overwrites) /* in the same transaction: a failed import loses nothing */
-        TRY(doc_remove_all(d->t, d->c, err));
+        rc = doc_remove_all(d->t, d->c, err);
+    if (rc != OK)
+        return rc;
     switch (job->form) {
     case IMPORT_LINES:
-        TRY(import_lines(job, body, err));
-        break;
+        return import_lines(job, body, err);
     case IMPORT_ARRAY:
-        TRY(import_array(job, body, err));
-        break;
+        return import_array(job, body, err);
     case IMPORT_TABLE:
-        TRY(import_table(job, body, err));
-        break;
+        return import_table(job, body, err);
     }
-    rc = request_commit(d->r, d->t, err);
-    *is_conflict = rc == ERR_CONFLICT;
-out:
-    doc_call_end(d);
-    return rc;
+    BUG("unknown form of import %d", job->form);
 }
 
 static void answer(struct import_job *job)
@@ -379,25 +388,19 @@ static void post_import(struct request *r)
 {
     struct error err = { 0 };
     struct import_job *job = ARENA_NEW(r->arena, struct import_job);
-    bool is_conflict = true;
 
     job->call = (struct doc_call){ .r = r, .op = DOC_INSERT };
     enum errc rc = read_job(job, &err);
-    const struct import_job fresh = *job;
-    struct arena_mark mark = arena_mark(r->arena);
-    for (int tries = 0; rc == OK && is_conflict && tries <= DOC_COMMIT_TRIES; tries++) {
-        *job = fresh;
-        arena_rewind(r->arena, mark);
-        is_conflict = false;
-        err = (struct error){ 0 };
-        rc = import_once(job, &is_conflict, &err);
-        if (is_conflict && tries < DOC_COMMIT_TRIES)
-            rc = OK;
-    }
+    struct import_try *t = ARENA_NEW(r->arena, struct import_try);
+    *t = (struct import_try){ job, *job };
     if (rc == OK)
-        answer(job);
-    else
+        rc = doc_call_write(&job->call, import_step, t, &err);
+    if (rc != OK) {
         request_fail(r, &err);
+        return;
+    }
+    doc_call_end(&job->call);
+    answer(job);
 }
 
 const struct route api_arango_import_routes[] = {

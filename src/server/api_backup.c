@@ -18,26 +18,12 @@
 
 enum { LABEL_MAX = 64, BACKUPS_MAX = 10000 };
 
-static bool label_is_legal(struct slice label)
-{
-    if (!label.len || label.len > LABEL_MAX || label.ptr[0] == '.')
-        return false;
-    for (size_t i = 0; i < label.len; i++) {
-        char c = label.ptr[i];
-        bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                        (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
-        if (!is_plain)
-            return false;
-    }
-    return true;
-}
-
 /* An id is a time and a label; like a label it names one folder and nothing above it. */
 static bool id_is_legal(struct slice id)
 {
     return id.len <= 128 && id.len > 21 && id.ptr[20] == '_' &&
-           label_is_legal(slice_of(id.ptr, 20)) &&
-           label_is_legal(slice_of(id.ptr + 21, id.len - 21));
+           slice_is_file_name(slice_of(id.ptr, 20), LABEL_MAX) &&
+           slice_is_file_name(slice_of(id.ptr + 21, id.len - 21), LABEL_MAX);
 }
 
 static const char *folder_of(struct request *r, struct slice id)
@@ -77,7 +63,7 @@ static enum errc read_label(struct request *r, struct slice *label, struct error
     if (!label->len)
         *label = slice_str(
             arena_printf(r->arena, "%016llx", (unsigned long long)env_random_u64(env_system())));
-    if (!label_is_legal(*label))
+    if (!slice_is_file_name(*label, LABEL_MAX))
         return fail(err, ERR_INVALID, "a label is 1 to %d of A-Z a-z 0-9 . _ -", LABEL_MAX);
     return OK;
 }
@@ -88,8 +74,7 @@ static enum errc make_backup(struct request *r, const char *id, struct manifest 
     const char *dir = r->ctx->backup_dir;
 
     if (mkdir(dir, 0750) && errno != EEXIST)
-        return fail(err, errno == ENOSPC ? ERR_LIMIT : ERR_IO, "cannot make %s: %s", dir,
-                    strerror(errno));
+        return fail_os(err, "make", dir);
     if (atomic_exchange(&r->ctx->is_backing_up, true))
         return fail(err, ERR_BUSY, "another backup is being made or deleted");
     enum errc rc = store_backup(r->ctx->store, folder_of(r, slice_str(id)), id,

@@ -44,26 +44,12 @@ static void on_gone(void *ctx)
     request_wake(u->r);
 }
 
-static bool name_is_legal(struct slice name)
-{
-    if (!name.len || name.len > NAME_MAX_BYTES || name.ptr[0] == '.')
-        return false;
-    for (size_t i = 0; i < name.len; i++) {
-        char c = name.ptr[i];
-        bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                        (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
-        if (!is_plain)
-            return false;
-    }
-    return true;
-}
-
 static enum errc check_name(struct request *r, struct error *err)
 {
     struct generator *g = r->ctx->generator;
     struct model_info info;
 
-    if (!name_is_legal(r->params[0]))
+    if (!slice_is_file_name(r->params[0], NAME_MAX_BYTES))
         return fail(err, ERR_INVALID, "a model's name is 1 to %d of A-Z a-z 0-9 . _ -",
                     NAME_MAX_BYTES);
     if (g->model(g, r->params[0], MODEL_CHAT, &info, NULL) == OK ||

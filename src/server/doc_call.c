@@ -85,6 +85,39 @@ void doc_call_end(struct doc_call *d)
     d->t = NULL;
 }
 
+static enum errc write_once(struct doc_call *d,
+                            enum errc (*step)(struct doc_call *d, void *ctx, struct error *err),
+                            void *ctx, bool *is_conflict, struct error *err)
+{
+    enum errc rc = OK;
+
+    *is_conflict = false;
+    TRY(doc_call_begin(d, err));
+    TRY(step(d, ctx, err));
+    rc = request_commit(d->r, d->t, err);
+    *is_conflict = rc == ERR_CONFLICT;
+out:
+    if (rc != OK)
+        doc_call_end(d);
+    return rc;
+}
+
+enum errc doc_call_write(struct doc_call *d,
+                         enum errc (*step)(struct doc_call *d, void *ctx, struct error *err),
+                         void *ctx, struct error *err)
+{
+    struct arena_mark mark = arena_mark(d->r->arena);
+    bool is_conflict;
+
+    for (int tries = 0;; tries++) {
+        *err = (struct error){ 0 };
+        enum errc rc = write_once(d, step, ctx, &is_conflict, err);
+        if (rc == OK || !is_conflict || tries == DOC_COMMIT_TRIES)
+            return rc;
+        arena_rewind(d->r->arena, mark);
+    }
+}
+
 /* ---- versionAttribute: an update that carries an older version is passed over ---- */
 
 static bool is_passed_over(const struct doc_call *d, struct val now, struct val body)

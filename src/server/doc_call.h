@@ -34,6 +34,15 @@ MUST_CHECK enum errc doc_call_read(struct doc_call *d, struct error *err);
 
 /* Begins (request_begin) and finds the collection of the path. */
 MUST_CHECK enum errc doc_call_begin(struct doc_call *d, struct error *err);
+/*
+ * Begins, runs the step and commits; on a conflict with another writer from the start again, as
+ * often as DOC_COMMIT_TRIES says: the step must not remember anything. A step that writes without
+ * having read is not bound by what the other one did. On OK the call is still open (doc_call_end).
+ */
+MUST_CHECK enum errc doc_call_write(struct doc_call *d,
+                                    enum errc (*step)(struct doc_call *d, void *ctx,
+                                                      struct error *err),
+                                    void *ctx, struct error *err);
 /* Rolls back unless there was a request_commit. */
 void doc_call_end(struct doc_call *d);
 

@@ -12,12 +12,6 @@
 
 static const char model_end[] = ".gguf", part_end[] = ".part";
 
-static enum errc os_error(struct error *err, const char *what, const char *path)
-{
-    return fail(err, errno == ENOSPC ? ERR_LIMIT : ERR_IO, "cannot %s %s: %s", what, path,
-                strerror(errno));
-}
-
 /* True when nobody writes it, and nobody will before fd is closed. */
 static bool lock_part(int fd)
 {
@@ -31,20 +25,20 @@ enum errc model_part_open(struct model_part *p, const char *dir, const char *nam
 {
     *p = (struct model_part){ 0 };
     if (mkdir(dir, 0750) && errno != EEXIST)
-        return os_error(err, "make", dir);
+        return fail_os(err, "make", dir);
     snprintf(p->dir, sizeof p->dir, "%s", dir);
     snprintf(p->path, sizeof p->path, "%s/%s%s", dir, name, model_end);
     snprintf(p->part, sizeof p->part, "%s/.%s%s", dir, name, part_end);
     p->fd = open(p->part, O_WRONLY | O_CREAT | O_CLOEXEC, 0640);
     if (p->fd < 0)
-        return os_error(err, "write", p->part);
+        return fail_os(err, "write", p->part);
     if (!lock_part(p->fd)) {
         close(p->fd);
         return fail(err, ERR_BUSY, "another upload of %s is under way", name);
     }
     p->is_open = true;
     if (ftruncate(p->fd, 0)) /* what a crash left */
-        return os_error(err, "empty", p->part);
+        return fail_os(err, "empty", p->part);
     return OK;
 }
 
@@ -53,7 +47,7 @@ enum errc model_part_write(struct model_part *p, struct slice bytes, struct erro
     while (bytes.len) {
         ssize_t n = write(p->fd, bytes.ptr, bytes.len);
         if (n < 0 && errno != EINTR)
-            return os_error(err, "write", p->part);
+            return fail_os(err, "write", p->part);
         if (n > 0)
             bytes = slice_of(bytes.ptr + n, bytes.len - (size_t)n);
     }
@@ -62,16 +56,16 @@ enum errc model_part_write(struct model_part *p, struct slice bytes, struct erro
 
 enum errc model_part_sync(struct model_part *p, struct error *err)
 {
-    return fsync(p->fd) ? os_error(err, "sync", p->part) : OK;
+    return fsync(p->fd) ? fail_os(err, "sync", p->part) : OK;
 }
 
 enum errc model_part_keep(struct model_part *p, struct error *err)
 {
     if (rename(p->part, p->path))
-        return os_error(err, "name", p->path);
+        return fail_os(err, "name", p->path);
     p->is_kept = true;
     int dir = open(p->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    enum errc rc = dir < 0 || fsync(dir) ? os_error(err, "sync", p->dir) : OK;
+    enum errc rc = dir < 0 || fsync(dir) ? fail_os(err, "sync", p->dir) : OK;
     if (dir >= 0)
         close(dir);
     return rc;

@@ -47,8 +47,7 @@ static enum errc make_dir(const char *path, struct error *err)
 {
     if (!fault_errno("store.backup", EIO) && mkdir(path, 0750) == 0)
         return OK;
-    return fail(err, errno == ENOSPC ? ERR_LIMIT : ERR_IO, "cannot make %s: %s", path,
-                strerror(errno));
+    return fail_os(err, "make", path);
 }
 
 static enum errc fill(struct store *s, const char *part, const char *id, const char *program,
