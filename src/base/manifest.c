@@ -338,7 +338,7 @@ static enum errc check_known(void *ctx, const char *full, const char *within, st
 
 static enum errc check_file(const char *dir, const struct manifest_file *want, struct error *err)
 {
-    struct manifest_file have;
+    struct manifest_file have = { .bytes = 0 };
     struct buf path;
     buf_init(&path, 0);
     buf_printf(&path, "%s/%s", dir, want->path);
