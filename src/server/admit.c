@@ -166,7 +166,8 @@ static enum errc check_rights(struct request *r, struct identity *who, struct er
         return fail(err, ERR_FORBIDDEN, "user '%.*s' may not administer the server",
                     SLICE_ARG(r->user));
     bool is_of_database = slice_starts(slice_str(route->path), "/_api/") ||
-                          slice_starts(slice_str(route->path), "/_admin/");
+                          slice_starts(slice_str(route->path), "/_admin/") ||
+                          slice_is(slice_str(route->path), "/mcp");
     if (is_of_database && r->account && user_database_level(r->account, r->db_name) == ACCESS_NONE)
         return fail(err, ERR_UNAUTHORIZED, "user '%.*s' has no access to database '%.*s'",
                     SLICE_ARG(r->user), SLICE_ARG(r->db_name));

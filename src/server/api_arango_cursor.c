@@ -1,25 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * /_api/cursor, /_api/explain, /_api/query. A query that waits for a model
- * parks its request; the worker goes on to others.
- */
+/* /_api/cursor, /_api/explain, /_api/query. */
+#include "server/query_flow.h"
 #include "server/reply.h"
 #include "server/router.h"
 #include <stdlib.h>
 
 struct cursor_job {
-    struct query *query;
+    struct request *r;
     struct cursor_options opt;
 };
 
 static uint64_t now_ms(void)
 {
     return env_mono_ms(env_system());
-}
-
-static void wake_request(void *ctx)
-{
-    request_wake(ctx);
 }
 
 /* The query is done with the stream transaction, if the request named one. */
@@ -49,31 +42,23 @@ static enum errc read_query(struct request *r, struct val body, struct query_opt
                             struct error *err)
 {
     enum errc rc = OK;
-    const struct settings *set = r->ctx->settings;
     struct val options = val_get(body, slice_str("options"));
     struct val runtime = val_get(options, slice_str("maxRuntime"));
-    int64_t memory, warnings, limit = set->query_memory_mb * MIB;
+    int64_t memory, warnings;
 
+    TRY(query_flow_options(r, q, err));
     TRY(number_in(body, "memoryLimit", 0, INT64_MAX, 0, &memory, err));
     TRY(number_in(options, "maxWarningCount", 0, 10000, 10, &warnings, err));
-    *q = (struct query_options){
-        .isolation = ISOLATION_SNAPSHOT,
-        .access = request_access(r),
-        .memory_limit = (uint64_t)(memory > 0 && memory < limit ? memory : limit),
-        .max_runtime_ms = (uint64_t)set->query_max_runtime_ms,
-        .full_count = val_bool(val_get(options, slice_str("fullCount"))),
-        .fail_on_warning = val_bool(val_get(options, slice_str("failOnWarning"))),
-        .max_warnings = (size_t)warnings,
-        .cancel = exchange_cancel_flag(r->x),
-        .wake = wake_request,
-        .wake_ctx = r,
-    };
+    if (memory > 0 && (uint64_t)memory < q->memory_limit)
+        q->memory_limit = (uint64_t)memory;
+    q->full_count = val_bool(val_get(options, slice_str("fullCount")));
+    q->fail_on_warning = val_bool(val_get(options, slice_str("failOnWarning")));
+    q->max_warnings = (size_t)warnings;
     if (val_type(runtime) == VAL_NUMBER && val_double(runtime) > 0 && val_double(runtime) < 1e9) {
         uint64_t ms = (uint64_t)(val_double(runtime) * 1000);
         if (!q->max_runtime_ms || ms < q->max_runtime_ms)
             q->max_runtime_ms = ms ? ms : 1;
     }
-    TRY(request_database_id(r, &q->db_id, err));
 out:
     return rc;
 }
@@ -99,24 +84,26 @@ static enum errc open_query(struct request *r, struct val *body, struct query **
                      q, err);
 }
 
-static void finish_query(struct request *r, struct cursor_job *job)
+static void send_rows(void *ctx, struct query *q)
 {
+    struct cursor_job *job = ctx;
+    struct request *r = job->r;
     struct error err = { 0 };
-    size_t rows = query_row_count(job->query);
+    size_t rows = query_row_count(q);
     struct val body;
     uint64_t id;
 
     leave(r, true);
     if (rows <= job->opt.batch_size) {
-        body = query_answer(job->query, r->arena, 0, rows, &job->opt, 0, 0, false);
+        body = query_answer(q, r->arena, 0, rows, &job->opt, 0, 0, false);
         request_ref(r);
         request_reply(r, 201, body);
-        query_free(job->query);
+        query_free(q);
         request_unref(r);
         return;
     }
     job->opt.now_ms = now_ms();
-    enum errc rc = cursors_add(r->ctx->cursors, job->query, &job->opt, &id, &err);
+    enum errc rc = cursors_add(r->ctx->cursors, q, &job->opt, &id, &err);
     if (rc == OK)
         rc = cursors_next(r->ctx->cursors, id, job->opt.db_id, 0, job->opt.now_ms, r->arena, &body,
                           &err);
@@ -126,21 +113,12 @@ static void finish_query(struct request *r, struct cursor_job *job)
         request_fail(r, &err);
 }
 
-static void step_query(struct request *r)
+static void send_failure(void *ctx, const struct error *err)
 {
-    struct error err = { 0 };
-    struct cursor_job *job = r->state;
-    enum query_state state;
+    struct cursor_job *job = ctx;
 
-    if (query_run(job->query, &state, &err) != OK) {
-        query_free(job->query);
-        leave(r, false);
-        request_fail(r, &err);
-    } else if (state == QUERY_WAIT) {
-        request_park(r, step_query);
-    } else {
-        finish_query(r, job);
-    }
+    leave(job->r, false);
+    request_fail(job->r, err);
 }
 
 static enum errc read_cursor(struct request *r, struct val body, struct cursor_job *job,
@@ -166,22 +144,23 @@ out:
 
 static void post_cursor(struct request *r)
 {
+    static const struct query_shape shape = { send_rows, send_failure };
     struct error err = { 0 };
     struct cursor_job *job = ARENA_NEW(r->arena, struct cursor_job);
+    struct query *query = NULL;
     struct query_options q;
     struct val body;
-    enum errc rc = open_query(r, &body, &job->query, &q, &err);
+    enum errc rc = open_query(r, &body, &query, &q, &err);
 
+    job->r = r;
     if (rc == OK)
         rc = read_cursor(r, body, job, q.db_id, &err);
-    if (rc != OK) {
-        query_free(job->query);
-        leave(r, false);
-        request_fail(r, &err);
+    if (rc == OK) {
+        query_flow_start(r, query, &shape, job);
         return;
     }
-    r->state = job;
-    step_query(r);
+    query_free(query);
+    send_failure(job, &err);
 }
 
 static void next_batch(struct request *r, uint64_t batch_id)

@@ -8,7 +8,6 @@
 #include "server/body.h"
 #include "server/reply.h"
 #include "server/router.h"
-#include <math.h>
 
 enum { IMPORT_DOCS_MAX = 1000 };
 
@@ -51,32 +50,6 @@ struct ask {
     struct request *r;
     bool is_streaming, is_search, has_begun;
 };
-
-static void put_answer(struct reply *a, const struct ask *k, const struct rag_answer *answer)
-{
-    if (!k->is_search) {
-        reply_text(a, "answer", answer->text);
-        reply_bool(a, "answered", answer->is_answered);
-    } else {
-        reply_bool(a, "relevant", answer->is_answered);
-    }
-    reply_double(a, "relevance", answer->relevance);
-    ask_put_sources(a, answer);
-    if (!k->is_search) {
-        ask_put_citations(a, answer);
-        reply_text(a, "model", answer->model);
-    }
-    reply_text(a, "embedding_model", answer->embedding_model);
-    reply_open(a, "usage");
-    reply_int(a, "prompt_tokens", answer->prompt_tokens);
-    reply_int(a, "completion_tokens", answer->completion_tokens);
-    reply_close(a);
-    reply_open(a, "timings");
-    reply_double(a, "embed_ms", (double)answer->embed_us / 1000);
-    reply_double(a, "search_ms", (double)answer->search_us / 1000);
-    reply_double(a, "generate_ms", (double)answer->generate_us / 1000);
-    reply_close(a);
-}
 
 static void send_event(struct ask *k, struct slice json)
 {
@@ -122,12 +95,12 @@ static void on_done(void *ctx, const struct rag_answer *answer)
 
     reply_begin(&a, k->r);
     if (!k->is_streaming) {
-        put_answer(&a, k, answer);
+        ask_put_answer(&a, answer, k->is_search);
         reply_send_bare(&a, 200);
         return;
     }
     reply_str(&a, "type", "done");
-    put_answer(&a, k, answer);
+    ask_put_answer(&a, answer, k->is_search);
     send_value(k, reply_finish(&a));
     end_events(k);
 }
@@ -147,32 +120,11 @@ static void on_failed(void *ctx, const struct error *err)
 static enum errc read_ask(struct val body, struct rag_ask_options *opt, struct ask *k,
                           struct error *err)
 {
-    static const char *const known[] = { "question", "collection", "model",      "embedding_model",
-                                         "top_k",    "min_score",  "max_tokens", "temperature",
-                                         "stream",   "rerank" };
     bool is_streaming;
-    double top_k, max_tokens;
     enum errc rc = OK;
 
-    /* the last one is search's */
-    TRY(body_check_names(body, known, ARRAY_LEN(known) - (k->is_search ? 0 : 1), err));
-    TRY(body_text(body, "question", &opt->question, err));
-    if (!opt->question.len)
-        return fail(err, ERR_INVALID, "'question' must be a text that is not empty");
-    TRY(body_text(body, "collection", &opt->chunks, err));
-    TRY(body_text(body, "model", &opt->model, err));
-    TRY(body_text(body, "embedding_model", &opt->embedding_model, err));
-    TRY(body_number(body, "top_k", 1, 100, 0, &top_k, err));
-    TRY(body_number(body, "min_score", -1, 1, NAN, &opt->min_score, err));
-    TRY(body_number(body, "max_tokens", 1, 100000, 0, &max_tokens, err));
-    TRY(body_number(body, "temperature", 0, 2, NAN, &opt->temperature, err));
+    TRY(ask_read_options(body, "stream", opt, err));
     TRY(body_bool(body, "stream", &is_streaming, err));
-    if (!val_is_null(val_get(body, slice_str("rerank")))) {
-        TRY(body_bool(body, "rerank", &opt->is_quick, err));
-        opt->is_quick = !opt->is_quick;
-    }
-    opt->top_k = (uint32_t)top_k;
-    opt->max_tokens = (uint32_t)max_tokens;
     k->is_streaming = is_streaming && !k->is_search;
 out:
     return rc;

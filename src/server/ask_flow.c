@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/ask_flow.h"
-
+#include "server/body.h"
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -132,6 +133,43 @@ out:
     give_up(k, &err);
 }
 
+/* ---- members of a question ---- */
+
+enum errc ask_read_options(struct val body, const char *other, struct rag_ask_options *opt,
+                           struct error *err)
+{
+    /* the last two are not everybody's */
+    const char *known[] = { "question",  "collection", "model",       "top_k", "embedding_model",
+                            "min_score", "max_tokens", "temperature", NULL,    NULL };
+    size_t count = ARRAY_LEN(known) - 2;
+    double top_k, max_tokens;
+    enum errc rc = OK;
+
+    if (other)
+        known[count++] = other;
+    if (opt->search_only)
+        known[count++] = "rerank";
+    TRY(body_check_names(body, known, count, err));
+    TRY(body_text(body, "question", &opt->question, err));
+    if (!opt->question.len)
+        return fail(err, ERR_INVALID, "'question' must be a text that is not empty");
+    TRY(body_text(body, "collection", &opt->chunks, err));
+    TRY(body_text(body, "model", &opt->model, err));
+    TRY(body_text(body, "embedding_model", &opt->embedding_model, err));
+    TRY(body_number(body, "top_k", 1, 100, 0, &top_k, err));
+    TRY(body_number(body, "min_score", -1, 1, NAN, &opt->min_score, err));
+    TRY(body_number(body, "max_tokens", 1, 100000, 0, &max_tokens, err));
+    TRY(body_number(body, "temperature", 0, 2, NAN, &opt->temperature, err));
+    if (!val_is_null(val_get(body, slice_str("rerank")))) {
+        TRY(body_bool(body, "rerank", &opt->is_quick, err));
+        opt->is_quick = !opt->is_quick;
+    }
+    opt->top_k = (uint32_t)top_k;
+    opt->max_tokens = (uint32_t)max_tokens;
+out:
+    return rc;
+}
+
 /* ---- members of a reply ---- */
 
 void ask_put_sources(struct reply *a, const struct rag_answer *answer)
@@ -171,5 +209,31 @@ void ask_put_citations(struct reply *a, const struct rag_answer *answer)
         reply_double(a, "score", c->score);
         reply_close(a);
     }
+    reply_close(a);
+}
+
+void ask_put_answer(struct reply *a, const struct rag_answer *answer, bool is_search)
+{
+    if (!is_search) {
+        reply_text(a, "answer", answer->text);
+        reply_bool(a, "answered", answer->is_answered);
+    } else {
+        reply_bool(a, "relevant", answer->is_answered);
+    }
+    reply_double(a, "relevance", answer->relevance);
+    ask_put_sources(a, answer);
+    if (!is_search) {
+        ask_put_citations(a, answer);
+        reply_text(a, "model", answer->model);
+    }
+    reply_text(a, "embedding_model", answer->embedding_model);
+    reply_open(a, "usage");
+    reply_int(a, "prompt_tokens", answer->prompt_tokens);
+    reply_int(a, "completion_tokens", answer->completion_tokens);
+    reply_close(a);
+    reply_open(a, "timings");
+    reply_double(a, "embed_ms", (double)answer->embed_us / 1000);
+    reply_double(a, "search_ms", (double)answer->search_us / 1000);
+    reply_double(a, "generate_ms", (double)answer->generate_us / 1000);
     reply_close(a);
 }

@@ -3,14 +3,23 @@
 #include <stdio.h>
 
 static const struct route *const tables[] = {
-    api_admin_routes,          api_arango_database_routes,
-    api_arango_user_routes,    api_arango_collection_routes,
-    api_arango_figures_routes, api_arango_document_routes,
-    api_arango_import_routes,  api_arango_index_routes,
-    api_arango_graph_routes,   api_arango_graph_data_routes,
-    api_arango_cursor_routes,  api_arango_transaction_routes,
-    api_openai_routes,         api_ask_routes,
-    api_backup_routes,         api_model_routes,
+    api_admin_routes,
+    api_arango_database_routes,
+    api_arango_user_routes,
+    api_arango_collection_routes,
+    api_arango_figures_routes,
+    api_arango_document_routes,
+    api_arango_import_routes,
+    api_arango_index_routes,
+    api_arango_graph_routes,
+    api_arango_graph_data_routes,
+    api_arango_cursor_routes,
+    api_arango_transaction_routes,
+    api_openai_routes,
+    api_ask_routes,
+    api_backup_routes,
+    api_model_routes,
+    api_mcp_routes,
 };
 
 static struct slice next_segment(struct slice *path)

@@ -29,7 +29,7 @@ def wanted():
             _, name, version, checksum, licence, _ = line.split(None, 5)
             yield name, version, {checksum}, licence
     text = (ROOT / "tools/test-requirements.txt").read_text(encoding="utf-8")
-    for name, version, hashes in re.findall(r"^([\w.-]+)==(\S+)((?:\s*\\\n.*)*)", text, re.M):
+    for name, version, hashes in re.findall(r"^([\w.-]+)==(\S+)((?:\s*\\\n[^\\\n]*)*)", text, re.M):
         yield name, version, set(SHA256.findall(hashes)), None
     script = (ROOT / "tools/deps.sh").read_text(encoding="utf-8")
     for group in re.findall(r"^packages_\w+=\(([^)]*)\)", script, re.M):

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/query_flow.h"
+
+struct query_flow {
+    struct query *query;
+    const struct query_shape *shape;
+    void *ctx;
+};
+
+static void wake(void *ctx)
+{
+    request_wake(ctx);
+}
+
+enum errc query_flow_options(struct request *r, struct query_options *out, struct error *err)
+{
+    const struct settings *set = r->ctx->settings;
+
+    *out = (struct query_options){
+        .isolation = ISOLATION_SNAPSHOT,
+        .access = request_access(r),
+        .memory_limit = (uint64_t)set->query_memory_mb * MIB,
+        .max_runtime_ms = (uint64_t)set->query_max_runtime_ms,
+        .cancel = exchange_cancel_flag(r->x),
+        .wake = wake,
+        .wake_ctx = r,
+    };
+    return request_database_id(r, &out->db_id, err);
+}
+
+static void step(struct request *r)
+{
+    struct query_flow *f = r->state;
+    struct error err = { 0 };
+    enum query_state state;
+
+    if (query_run(f->query, &state, &err) != OK) {
+        query_free(f->query);
+        f->shape->failed(f->ctx, &err);
+    } else if (state == QUERY_WAIT) {
+        request_park(r, step);
+    } else {
+        f->shape->done(f->ctx, f->query);
+    }
+}
+
+void query_flow_start(struct request *r, struct query *q, const struct query_shape *shape,
+                      void *ctx)
+{
+    struct query_flow *f = ARENA_NEW(r->arena, struct query_flow);
+
+    *f = (struct query_flow){ q, shape, ctx };
+    r->state = f;
+    step(r);
+}
