@@ -248,6 +248,8 @@ static const struct op_kind *kind_of(const struct node *n)
         return &op_limit;
     case NODE_COLLECT:
         return &op_collect;
+    case NODE_WINDOW:
+        return &op_window;
     case NODE_DISTINCT:
         return &op_distinct;
     case NODE_INSERT:

@@ -135,6 +135,6 @@ MUST_CHECK enum errc exec_drain(struct op *last, struct arena *arena, struct row
 
 extern const struct op_kind op_singleton, op_enum_list, op_filter, op_calc, op_limit, op_return,
     op_subquery, op_enum_collection, op_index, op_vector, op_write, op_collect, op_distinct,
-    op_call, op_sort, op_traverse, op_paths;
+    op_call, op_sort, op_traverse, op_paths, op_window;
 
 #endif

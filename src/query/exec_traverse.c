@@ -331,14 +331,35 @@ out:
     return rc;
 }
 
+static bool may_prune(const struct op *op)
+{
+    return op->n->walk->prune || op->sub;
+}
+
+/* A condition with subqueries is the one row of a pipeline, which does not wait. */
+static enum errc ask_prune(struct op *op, struct traverse *s, struct val *out, struct error *err)
+{
+    struct row_list rows = { 0 };
+    enum exec_status status;
+
+    if (!op->sub)
+        return exec_value(op->x, op->n->walk->prune, s->row, op->batch, out, err);
+    op_start_sub(op, s->row);
+    enum errc rc = exec_drain(op->sub, op->batch, &rows, &status, err);
+    *out = rows.count ? rows.items[0] : val_null;
+    if (rc == OK && status == EXEC_WAIT)
+        rc = fail(err, ERR_INTERNAL, "a condition of PRUNE waits");
+    return rc;
+}
+
 static enum errc prune(struct op *op, struct traverse *s, uint32_t visit, struct error *err)
 {
     const struct walk *w = op->n->walk;
     struct val v;
 
-    if (!w->prune)
+    if (!may_prune(op))
         return OK;
-    enum errc rc = exec_value(op->x, w->prune, s->row, op->batch, &v, err);
+    enum errc rc = ask_prune(op, s, &v, err);
     if (rc != OK)
         return rc;
     s->visits[visit].is_leaf = val_truth(v);
@@ -353,7 +374,7 @@ static enum errc offer(struct op *op, struct traverse *s, uint32_t visit, struct
     const struct walk *w = op->n->walk;
     struct arena_mark mark = arena_mark(op->batch);
     bool is_row = s->visits[visit].depth >= w->min;
-    enum errc rc = is_row || w->prune ? fill(op, s, visit, err) : OK;
+    enum errc rc = is_row || may_prune(op) ? fill(op, s, visit, err) : OK;
 
     if (rc == OK)
         rc = prune(op, s, visit, err);

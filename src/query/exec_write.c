@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * INSERT, UPDATE, REPLACE, REMOVE, UPSERT. All input is read before the first write,
- * so that a scan never meets what its own query wrote.
+ * INSERT, UPDATE, REPLACE, REMOVE, UPSERT. All input is read before the first write, and
+ * all is written before the first row is given on. Reads of the query see what was there
+ * when it began; a write, and the search of an UPSERT, what it has written so far.
  */
 #include "query/exec.h"
 
@@ -113,7 +114,8 @@ static enum errc apply(struct op *op, struct write *s, const struct collection *
     struct doc_options opt = { .overwrite = (enum overwrite_mode)w->overwrite,
                                .drop_nulls = w->drop_nulls,
                                .replace_objects = w->replace_objects,
-                               .check_rev = w->check_rev };
+                               .check_rev = w->check_rev,
+                               .version_attribute = w->version_attribute };
     struct val doc, name;
     struct slice key;
     enum errc rc = OK;
@@ -189,7 +191,12 @@ static enum errc ask(struct op *op, struct write *s, struct val *row, enum exec_
         op_start_sub(op, row);
         s->is_asking = true;
     }
+    size_t sees = 0;
+    if (!op->n->write->reads_start)
+        sees = txn_see_until(op->x->txn, TXN_SEES_ALL);
     enum errc rc = exec_drain(op->sub, op->batch, &s->found, status, err);
+    if (!op->n->write->reads_start)
+        txn_see_until(op->x->txn, sees);
     if (rc == OK && *status == EXEC_DONE)
         s->is_asking = false;
     return rc;

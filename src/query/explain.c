@@ -277,6 +277,42 @@ static void put_sort(struct explain *e, const struct node *n)
         put_number(e, "limit", n->limit);
 }
 
+static void put_aggregates(struct explain *e, const struct aggregate *list, uint32_t count)
+{
+    open_list(e, "aggregates");
+    for (uint32_t i = 0; i < count; i++) {
+        val_open_object(e->b);
+        put_variable(e, "outVariable", list[i].reg);
+        put_text(e, "type", slice_str(aggregate_name(list[i].kind)));
+        put_expr(e, "expression", list[i].expr);
+        val_close(e->b);
+    }
+    val_close(e->b);
+}
+
+static void put_rows_bound(struct explain *e, const char *member, int64_t rows)
+{
+    if (rows == WINDOW_ALL)
+        put_text(e, member, slice_str("unbounded"));
+    else
+        put_number(e, member, rows);
+}
+
+static void put_window(struct explain *e, const struct node *n)
+{
+    const struct window *w = n->window;
+
+    put_aggregates(e, w->aggregates, w->aggregate_count);
+    if (n->expr) {
+        put_variable(e, "rangeVariable", n->reg);
+        put_expr(e, "from", w->lower);
+        put_expr(e, "to", w->upper);
+        return;
+    }
+    put_rows_bound(e, "preceding", w->preceding);
+    put_rows_bound(e, "following", w->following);
+}
+
 static void put_collect(struct explain *e, const struct node *n)
 {
     const struct collect *c = n->collect;
@@ -289,15 +325,7 @@ static void put_collect(struct explain *e, const struct node *n)
         val_close(e->b);
     }
     val_close(e->b);
-    open_list(e, "aggregates");
-    for (uint32_t i = 0; i < c->aggregate_count; i++) {
-        val_open_object(e->b);
-        put_variable(e, "outVariable", c->aggregates[i].reg);
-        put_text(e, "type", slice_str(aggregate_name(c->aggregates[i].kind)));
-        put_expr(e, "expression", c->aggregates[i].expr);
-        val_close(e->b);
-    }
-    val_close(e->b);
+    put_aggregates(e, c->aggregates, c->aggregate_count);
     put_variable(e, "outVariable", c->into_reg != NO_REG ? c->into_reg : c->count_reg);
     open_object(e, "collectOptions");
     put_text(e, "method", slice_str("hash"));
@@ -329,6 +357,8 @@ static void put_kind(struct explain *e, const struct node *n)
         put_sort(e, n);
     if (n->collect)
         put_collect(e, n);
+    if (n->window)
+        put_window(e, n);
     if (n->call.len)
         put_text(e, "call", n->call);
     if (n->kind != NODE_LIMIT)

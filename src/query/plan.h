@@ -27,9 +27,10 @@ enum node_kind {
     NODE_SORT,            /* exprs, descending; limit: only so many first rows are needed; live */
     NODE_LIMIT,           /* offset, limit */
     NODE_COLLECT,         /* exprs: keys -> collect */
-    NODE_DISTINCT,        /* expr -> reg: first of equal values */
-    NODE_INSERT,          /* exprs[0]: document; write -> reg OLD, reg2 NEW; live, as all writes */
-    NODE_UPDATE,          /* exprs[0]: key or NULL, exprs[1]: document */
+    NODE_WINDOW,   /* window; by range: expr, its value, by which the rows are sorted; live */
+    NODE_DISTINCT, /* expr -> reg: first of equal values */
+    NODE_INSERT,   /* exprs[0]: document; write -> reg OLD, reg2 NEW; live, as all writes */
+    NODE_UPDATE,   /* exprs[0]: key or NULL, exprs[1]: document */
     NODE_REPLACE,
     NODE_REMOVE, /* exprs[0]: key or document */
     NODE_UPSERT, /* sub: [OLD or null, document to insert or to change it by] */
@@ -55,6 +56,7 @@ struct node {
     struct scan *scan;
     struct walk *walk;
     struct collect *collect;
+    struct window *window;
     struct write_options *write;
 };
 

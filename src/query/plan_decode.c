@@ -8,7 +8,7 @@
 #include "query/plan.h"
 
 enum { DEPTH_MAX = 150 }; /* of nested values: stays below the limit of the format */
-enum { NODE_PLACES = 19, EXPR_PLACES = 8 };
+enum { NODE_PLACES = 20, EXPR_PLACES = 8 };
 
 struct in {
     struct arena *arena;
@@ -180,6 +180,8 @@ static struct write_options *decode_write(struct in *in, struct val v)
     w->needs_new = val_bool(val_at(v, 7));
     w->waits_for_sync = val_bool(val_at(v, 8));
     w->is_exclusive = val_bool(val_at(v, 9));
+    w->reads_start = val_bool(val_at(v, 10));
+    w->version_attribute = val_string(val_at(v, 11));
     return w;
 }
 
@@ -237,6 +239,21 @@ static struct collect *decode_collect(struct in *in, struct val v, uint32_t key_
             in->is_bad |= slice_eq(c->keep_names[k], c->keep_names[i]);
     c->keep_regs = decode_regs(in, val_at(v, 6), c->keep_count);
     return c;
+}
+
+static struct window *decode_window(struct in *in, struct val v)
+{
+    struct window *w = ARENA_NEW(in->arena, struct window);
+
+    if (val_is_null(v))
+        return NULL;
+    w->preceding = get_num(in, val_at(v, 0), 0, WINDOW_ALL);
+    w->following = get_num(in, val_at(v, 1), 0, WINDOW_ALL);
+    w->lower = decode_expr(in, val_at(v, 2));
+    w->upper = decode_expr(in, val_at(v, 3));
+    w->is_date = val_bool(val_at(v, 4));
+    w->aggregates = decode_aggregates(in, val_at(v, 5), &w->aggregate_count);
+    return w;
 }
 
 static void decode_access(struct in *in, struct val v, struct access *a)
@@ -344,6 +361,14 @@ static bool is_write(const struct node *n, uint32_t exprs)
            n->reg2 != NO_REG;
 }
 
+static bool may_wait(const struct node *last)
+{
+    for (const struct node *n = last; n; n = n->input)
+        if (n->kind == NODE_CALL || may_wait(n->sub))
+            return true;
+    return false;
+}
+
 static bool node_is_right(const struct node *n)
 {
     switch ((enum node_kind)n->kind) {
@@ -362,7 +387,8 @@ static bool node_is_right(const struct node *n)
         return n->scan && n->reg != NO_REG && n->reg2 != NO_REG &&
                has_exprs(n, n->expr_count == 2 ? 2 : 1, 0) && n->limit >= 0;
     case NODE_TRAVERSE:
-        return n->walk && n->walk->kind == WALK_TRAVERSE && has_exprs(n, 1, 0);
+        return n->walk && n->walk->kind == WALK_TRAVERSE && has_exprs(n, 1, 0) &&
+               (!n->sub || (n->sub->kind == NODE_RETURN && !n->walk->prune && !may_wait(n->sub)));
     case NODE_PATHS:
         return n->walk && n->walk->kind != WALK_TRAVERSE && has_exprs(n, 2, 0);
     case NODE_SUBQUERY:
@@ -381,6 +407,9 @@ static bool node_is_right(const struct node *n)
         return has_exprs(n, n->expr_count, 0);
     case NODE_COLLECT:
         return n->collect && has_exprs(n, n->expr_count, 0);
+    case NODE_WINDOW: /* by range or not at all */
+        return n->window && (n->expr != NULL) == (n->window->lower != NULL) &&
+               (n->expr != NULL) == (n->window->upper != NULL) && (!n->expr || n->reg != NO_REG);
     case NODE_SINGLETON:
     case NODE_LIMIT:
         return true;
@@ -420,6 +449,7 @@ static struct node *decode_node(struct in *in, struct val v)
     n->collect = decode_collect(in, val_at(v, 16), n->expr_count);
     n->write = decode_write(in, val_at(v, 17));
     n->walk = decode_walk(in, val_at(v, 18));
+    n->window = decode_window(in, val_at(v, 19));
     if (!node_is_right(n))
         in->is_bad = true;
     return n;

@@ -83,7 +83,9 @@ static struct val encode_write(struct out *o, const struct write_options *w)
                            val_new_bool(w->needs_old),
                            val_new_bool(w->needs_new),
                            val_new_bool(w->waits_for_sync),
-                           val_new_bool(w->is_exclusive) };
+                           val_new_bool(w->is_exclusive),
+                           val_new_bool(w->reads_start),
+                           val_new_string(o->arena, w->version_attribute) };
 
     return list(o, items, ARRAY_LEN(items));
 }
@@ -140,6 +142,18 @@ static struct val encode_collect(struct out *o, const struct node *n)
                            encode_expr(o, c->into_expr),
                            encode_names(o, c->keep_names, c->keep_count),
                            encode_regs(o, c->keep_regs, c->keep_count) };
+    return list(o, items, ARRAY_LEN(items));
+}
+
+static struct val encode_window(struct out *o, const struct window *w)
+{
+    if (!w)
+        return val_null;
+    struct val items[] = {
+        num(o, w->preceding),     num(o, w->following),
+        encode_expr(o, w->lower), encode_expr(o, w->upper),
+        val_new_bool(w->is_date), encode_aggregates(o, w->aggregates, w->aggregate_count)
+    };
     return list(o, items, ARRAY_LEN(items));
 }
 
@@ -236,9 +250,11 @@ static struct val encode_node(struct out *o, const struct node *n)
         encode_collect(o, n),
         encode_write(o, n->write),
         encode_walk(o, n->walk),
+        encode_window(o, n->window),
     };
     return list(o, items, ARRAY_LEN(items));
 }
+
 /* First node first. */
 static struct val encode_pipeline(struct out *o, const struct node *last)
 {

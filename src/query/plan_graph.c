@@ -291,20 +291,41 @@ static enum errc declare_step(struct planner *p, const struct ast *var, uint32_t
     return var ? plan_declare(p, var, reg) : OK;
 }
 
-/* The condition cannot hold what is lifted out: it is asked at every step. */
-static enum errc read_prune(struct planner *p, const struct ast *prune, struct walk *w)
+static bool has_call(const struct node *last)
 {
-    const struct node *before = p->last;
-    enum errc rc = OK;
+    for (const struct node *n = last; n; n = n->input)
+        if (n->kind == NODE_CALL || has_call(n->sub))
+            return true;
+    return false;
+}
+
+/*
+ * The condition is asked at every step: what is lifted out of it becomes a pipeline of
+ * the node, which may not wait.
+ */
+static enum errc read_prune(struct planner *p, const struct ast *prune, struct node *node)
+{
+    struct inner in;
+    struct expr *condition = NULL;
 
     if (!prune)
         return OK;
-    rc = plan_expr(p, prune->kids[1], &w->prune);
+    plan_enter(p, &in);
+    const struct node *first = plan_node(p, NODE_SINGLETON);
+    enum errc rc = plan_expr(p, prune->kids[1], &condition);
+    bool is_plain = p->last == first;
+    if (rc == OK && !is_plain)
+        plan_node(p, NODE_RETURN)->expr = condition;
+    struct node *sub = plan_leave(p, &in);
     if (rc != OK)
         return rc;
-    if (p->last != before)
-        return plan_not_implemented(p, prune, "a subquery or model call in PRUNE");
-    return prune->kids[0] ? plan_declare(p, prune->kids[0], &w->prune_reg) : OK;
+    if (is_plain)
+        node->walk->prune = condition;
+    else
+        node->sub = sub;
+    if (has_call(node->sub))
+        return plan_not_implemented(p, prune, "a model call in PRUNE");
+    return prune->kids[0] ? plan_declare(p, prune->kids[0], &node->walk->prune_reg) : OK;
 }
 
 static struct node *walk_node(struct planner *p, enum node_kind kind, struct walk *w,
@@ -332,7 +353,7 @@ static enum errc plan_traverse(struct planner *p, const struct ast *n)
     TRY(declare_step(p, n->kids[0], &node->reg));
     TRY(declare_step(p, n->kids[1], &node->reg2));
     TRY(declare_step(p, n->kids[2], &w->path_reg));
-    rc = read_prune(p, n->kids[6], w);
+    rc = read_prune(p, n->kids[6], node);
 out:
     return rc;
 }

@@ -354,7 +354,7 @@ static enum errc plan_operation(struct planner *p, const struct ast *n)
     case AST_K_PATHS:
         return plan_graph(p, n);
     case AST_WINDOW:
-        return plan_not_implemented(p, n, "WINDOW");
+        return plan_window(p, n);
     default:
         BUG("%s is not an operation", ast_kind_name((enum ast_kind)n->kind));
     }
@@ -481,6 +481,7 @@ const char *node_kind_name(enum node_kind kind)
         [NODE_SORT] = "SortNode",
         [NODE_LIMIT] = "LimitNode",
         [NODE_COLLECT] = "CollectNode",
+        [NODE_WINDOW] = "WindowNode",
         [NODE_DISTINCT] = "CollectNode",
         [NODE_INSERT] = "InsertNode",
         [NODE_UPDATE] = "UpdateNode",

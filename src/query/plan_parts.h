@@ -49,7 +49,9 @@ struct write_options {
     uint8_t overwrite; /* enum overwrite_mode */
     bool drop_nulls, replace_objects, check_rev, ignore_errors, is_replace;
     bool waits_for_sync, is_exclusive;
-    bool needs_old, needs_new; /* somebody looks at the register */
+    bool reads_start;               /* UPSERT searches what was there when the query began */
+    bool needs_old, needs_new;      /* somebody looks at the register */
+    struct slice version_attribute; /* or empty */
 };
 
 struct aggregate {
@@ -69,6 +71,19 @@ struct collect {
     uint32_t *keep_regs;
     uint32_t keep_count;
 };
+
+/*
+ * Aggregates over the rows around each row: so many before and behind it, or those
+ * whose value lies between lower and upper, both of which see the node's register.
+ */
+struct window {
+    int64_t preceding, following; /* WINDOW_ALL: up to the first or last row */
+    struct expr *lower, *upper;   /* NULL: by rows */
+    bool is_date;                 /* the value is milliseconds since 1970 */
+    struct aggregate *aggregates;
+    uint32_t aggregate_count;
+};
+#define WINDOW_ALL INT64_MAX
 
 enum walk_kind {
     WALK_TRAVERSE,

@@ -349,9 +349,9 @@ static void print_walk(const struct plan_printer *pp, const struct node *n, stru
     print_exprs(pp, n->exprs, n->expr_count, " TO ", out);
     buf_add_str(out, " ");
     print_edges(pp, w, out);
-    if (w->prune) {
+    if (w->prune || n->sub) {
         buf_add_str(out, " PRUNE ");
-        print(pp, w->prune, LEVEL_ANY, out);
+        print(pp, w->prune ? w->prune : n->sub->expr, LEVEL_ANY, out);
     }
     if (w->kind == WALK_TRAVERSE)
         buf_printf(out, "   /* %s */", orders[w->order]);
@@ -375,6 +375,47 @@ static void print_assign(const struct plan_printer *pp, uint32_t reg, struct buf
     buf_add_str(out, " = ");
 }
 
+static void print_aggregates(const struct plan_printer *pp, const struct aggregate *list,
+                             uint32_t count, struct buf *out)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        buf_add_str(out, i ? ", " : " AGGREGATE ");
+        print_assign(pp, list[i].reg, out);
+        buf_printf(out, "%s(", aggregate_name(list[i].kind));
+        print(pp, list[i].expr, LEVEL_ANY, out);
+        buf_add_char(out, ')');
+    }
+}
+
+static void print_rows_bound(int64_t rows, struct buf *out)
+{
+    if (rows == WINDOW_ALL)
+        buf_add_str(out, "\"unbounded\"");
+    else
+        buf_printf(out, "%lld", (long long)rows);
+}
+
+static void print_window(const struct plan_printer *pp, const struct node *n, struct buf *out)
+{
+    const struct window *w = n->window;
+
+    buf_add_str(out, "WINDOW ");
+    if (n->expr) {
+        plan_print_reg(pp, n->reg, out);
+        buf_add_str(out, " FROM ");
+        print(pp, w->lower, LEVEL_ANY, out);
+        buf_add_str(out, " TO ");
+        print(pp, w->upper, LEVEL_ANY, out);
+    } else {
+        buf_add_str(out, "{ preceding: ");
+        print_rows_bound(w->preceding, out);
+        buf_add_str(out, ", following: ");
+        print_rows_bound(w->following, out);
+        buf_add_str(out, " }");
+    }
+    print_aggregates(pp, w->aggregates, w->aggregate_count, out);
+}
+
 static void print_collect(const struct plan_printer *pp, const struct node *n, struct buf *out)
 {
     const struct collect *c = n->collect;
@@ -385,13 +426,7 @@ static void print_collect(const struct plan_printer *pp, const struct node *n, s
         print_assign(pp, c->regs[i], out);
         print(pp, n->exprs[i], LEVEL_ANY, out);
     }
-    for (uint32_t i = 0; i < c->aggregate_count; i++) {
-        buf_add_str(out, i ? ", " : " AGGREGATE ");
-        print_assign(pp, c->aggregates[i].reg, out);
-        buf_printf(out, "%s(", aggregate_name(c->aggregates[i].kind));
-        print(pp, c->aggregates[i].expr, LEVEL_ANY, out);
-        buf_add_char(out, ')');
-    }
+    print_aggregates(pp, c->aggregates, c->aggregate_count, out);
     if (c->into_reg != NO_REG) {
         buf_add_str(out, " INTO ");
         plan_print_reg(pp, c->into_reg, out);
@@ -480,6 +515,9 @@ void plan_print_node(const struct plan_printer *pp, const struct node *n, struct
         return;
     case NODE_COLLECT:
         print_collect(pp, n, out);
+        return;
+    case NODE_WINDOW:
+        print_window(pp, n, out);
         return;
     case NODE_DISTINCT:
         print_word(pp, "DISTINCT ", n->expr, out);

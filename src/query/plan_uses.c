@@ -17,6 +17,12 @@ static void each_of_access(struct access *a, expr_visitor visit, void *ctx)
     each(&a->upper, 1, visit, ctx);
 }
 
+static void each_of_aggregates(struct aggregate *a, uint32_t count, expr_visitor visit, void *ctx)
+{
+    for (uint32_t i = 0; i < count; i++)
+        each(&a[i].expr, 1, visit, ctx);
+}
+
 void node_each_expr(struct node *n, expr_visitor visit, void *ctx)
 {
     each(&n->expr, 1, visit, ctx);
@@ -27,11 +33,15 @@ void node_each_expr(struct node *n, expr_visitor visit, void *ctx)
         each(n->scan->filters, n->scan->filter_count, visit, ctx);
     if (n->walk)
         each(&n->walk->prune, 1, visit, ctx);
-    if (!n->collect)
-        return;
-    each(&n->collect->into_expr, 1, visit, ctx);
-    for (uint32_t i = 0; i < n->collect->aggregate_count; i++)
-        each(&n->collect->aggregates[i].expr, 1, visit, ctx);
+    if (n->collect) {
+        each(&n->collect->into_expr, 1, visit, ctx);
+        each_of_aggregates(n->collect->aggregates, n->collect->aggregate_count, visit, ctx);
+    }
+    if (n->window) {
+        each(&n->window->lower, 1, visit, ctx);
+        each(&n->window->upper, 1, visit, ctx);
+        each_of_aggregates(n->window->aggregates, n->window->aggregate_count, visit, ctx);
+    }
 }
 
 void node_each_reg(const struct node *n, reg_visitor visit, void *ctx)
@@ -46,6 +56,8 @@ void node_each_reg(const struct node *n, reg_visitor visit, void *ctx)
         visit(n->walk->path_reg, ctx);
     if (n->walk && n->walk->prune_reg != NO_REG)
         visit(n->walk->prune_reg, ctx);
+    for (uint32_t i = 0; n->window && i < n->window->aggregate_count; i++)
+        visit(n->window->aggregates[i].reg, ctx);
     if (!n->collect)
         return;
     for (uint32_t i = 0; i < n->expr_count; i++)
@@ -144,7 +156,7 @@ static void list_reg(uint32_t reg, void *ctx)
 
 static bool keeps_rows(const struct node *n)
 {
-    return n->kind == NODE_SORT || n->write;
+    return n->kind == NODE_SORT || n->kind == NODE_WINDOW || n->write;
 }
 
 /* Those set below the node and used by what is marked so far. */

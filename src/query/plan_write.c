@@ -76,8 +76,8 @@ static enum errc write_options(struct planner *p, const struct ast *options, boo
     out->ignore_errors = val_truth(val_get(o, slice_str("ignoreErrors")));
     out->waits_for_sync = val_truth(val_get(o, slice_str("waitForSync")));
     out->is_exclusive = val_truth(val_get(o, slice_str("exclusive")));
-    if (!val_is_null(val_get(o, slice_str("versionAttribute"))))
-        return plan_not_implemented(p, options, "the option versionAttribute");
+    out->reads_start = val_find(o, slice_str("readOwnWrites"), &v) && !val_truth(v);
+    out->version_attribute = val_string(val_get(o, slice_str("versionAttribute")));
     if (!is_insert)
         return OK;
     struct slice mode = val_string(val_get(o, slice_str("overwriteMode")));
@@ -96,24 +96,6 @@ static enum errc write_options(struct planner *p, const struct ast *options, boo
     return OK;
 }
 
-static bool reads(const struct node *n, const struct collection *c)
-{
-    for (uint32_t i = 0; n->walk && i < n->walk->edge_count; i++)
-        if (n->walk->edges[i].collection == c->id)
-            return true;
-    return n->collection == c->id && plan_is_scan(n);
-}
-
-/* A loop around this pipeline would meet what it writes. */
-static bool is_read_outside(const struct planner *p, const struct collection *c)
-{
-    for (const struct outer *o = p->outer; o; o = o->up)
-        for (const struct node *n = o->last; n; n = n->input)
-            if (reads(n, c))
-                return true;
-    return false;
-}
-
 static enum errc target_collection(struct planner *p, const struct ast *n,
                                    const struct collection **c)
 {
@@ -121,8 +103,6 @@ static enum errc target_collection(struct planner *p, const struct ast *n,
 
     TRY(plan_collection(p, n, c));
     TRY(plan_check_access(p, n, *c));
-    if (is_read_outside(p, *c))
-        return plan_not_implemented(p, n, "writing a collection that a loop around it reads");
     if (p->written_count == PLAN_COLLECTIONS_MAX)
         return plan_fail(p, n, 1522, "too many collections are written");
     if (!p->written)

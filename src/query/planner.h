@@ -139,6 +139,7 @@ enum errc plan_collect(struct planner *p, const struct ast *n);
 enum errc plan_graph(struct planner *p, const struct ast *n);
 /* Of a list of AST_ASSIGN: their functions and arguments, not yet their registers. */
 enum errc plan_aggregates(struct planner *p, const struct ast *list, struct aggregate **out);
+enum errc plan_window(struct planner *p, const struct ast *n);
 /* INSERT, UPDATE, REPLACE, REMOVE, UPSERT. */
 enum errc plan_write(struct planner *p, const struct ast *n);
 /* 1579 when the query wrote the collection before. */

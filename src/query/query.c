@@ -34,6 +34,7 @@ struct query {
     struct query_warning *warnings;
     size_t warning_count, warning_max;
     uint64_t started_us;
+    size_t mark; /* of the transaction when the query began: it reads no writes of its own */
     unsigned tries;
     bool is_done;
     pthread_mutex_t lock;
@@ -135,6 +136,7 @@ static void start_exec(struct query *q)
 {
     struct exec *x = &q->exec;
 
+    q->mark = txn_mark(txn_of(q));
     *x = (struct exec){
         .plan = q->plan,
         .arena = q->arena,
@@ -250,6 +252,7 @@ static enum errc check_warnings(struct query *q, struct error *err)
 
 static enum errc run_once(struct query *q, enum query_state *state, struct error *err)
 {
+    size_t sees = txn_see_until(txn_of(q), q->mark);
     enum exec_status status;
     enum errc rc;
 
@@ -257,6 +260,7 @@ static enum errc run_once(struct query *q, enum query_state *state, struct error
         q->has_answered = false;
         rc = exec_run(&q->exec, &q->rows, &status, err);
     } while (rc == OK && status == EXEC_WAIT && !must_wait(q));
+    txn_see_until(txn_of(q), sees);
     if (rc == OK)
         rc = arena_check(q->arena, err);
     if (rc != OK || status == EXEC_WAIT) {

@@ -7,6 +7,9 @@ static bool is_used(struct node *last, const struct node *n, uint32_t reg)
 {
     if (plan_uses_reg(n->walk->prune, reg))
         return true;
+    for (struct node *at = n->sub; at; at = at->input)
+        if (node_uses_reg(at, reg))
+            return true;
     for (struct node *at = last; at != n; at = at->input)
         if (node_uses_reg(at, reg))
             return true;

@@ -176,6 +176,7 @@ struct write {
     struct arena *arena;
     struct doc_change *out;
     size_t mark; /* what a failing statement goes back to */
+    size_t sees; /* what reads of the transaction saw before */
 };
 
 static struct write write_begin(struct txn *t, const struct collection *c,
@@ -183,7 +184,8 @@ static struct write write_begin(struct txn *t, const struct collection *c,
                                 struct doc_change *out)
 {
     t->must_sync |= c->wait_for_sync;
-    return (struct write){ t, c, opt ? opt : &no_options, arena, out, txn_mark(t) };
+    return (struct write){ t,   c,           opt ? opt : &no_options,       arena,
+                           out, txn_mark(t), txn_see_until(t, TXN_SEES_ALL) };
 }
 
 /* A statement that fails leaves nothing behind. */
@@ -191,6 +193,7 @@ static enum errc write_end(const struct write *w, enum errc rc)
 {
     if (rc != OK)
         txn_rewind(w->txn, w->mark);
+    txn_see_until(w->txn, w->sees);
     txn_scratch_reset(w->txn);
     return rc;
 }
@@ -201,6 +204,21 @@ static enum errc check_object(struct val doc, struct error *err)
         return OK;
     return fail_num(err, 1227, "invalid document type: a document must be an object, not %s",
                     val_type_name(val_type(doc)));
+}
+
+static bool is_version(struct val v)
+{
+    return val_type(v) == VAL_NUMBER && val_double(v) >= 0;
+}
+
+/* Somebody outside numbers the states of a document: an older one comes too late. */
+static bool is_outdated(const struct write *w, struct val old, struct val doc)
+{
+    if (!w->opt->version_attribute.len)
+        return false;
+    struct val have = val_get(old, w->opt->version_attribute);
+    struct val given = val_get(doc, w->opt->version_attribute);
+    return is_version(have) && is_version(given) && val_int(given) <= val_int(have);
 }
 
 /* Replaces (is_patch false) or updates the row that was found. */
@@ -216,6 +234,11 @@ static enum errc write_over(const struct write *w, const struct row *old, struct
                           .opt = w->opt,
                           .arena = w->arena };
     TRY(check_rev(old, doc, w->opt, err));
+    if (is_outdated(w, old->doc, doc)) {
+        change_fill(w->out, old, old);
+        w->out->is_ignored = true;
+        return OK;
+    }
     TRY(doc_make(w->txn, &m, &new, err));
     TRY(row_change(w->txn, w->collection, old, &new, err));
     change_fill(w->out, old, &new);

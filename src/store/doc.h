@@ -19,6 +19,11 @@ struct doc_options {
     bool replace_objects;          /* mergeObjects=false: update replaces nested objects whole */
     bool check_rev;      /* ignoreRevs=false: a _rev in the document must match (1200, 412) */
     struct slice if_rev; /* If-Match; empty = none */
+    /*
+     * Update and replace: where both documents have a number from 0 under this name and the new
+     * one, rounded down, is not higher, nothing is written. Empty = none.
+     */
+    struct slice version_attribute;
 };
 
 /* What a write did. Values live in the arena given. */
@@ -27,7 +32,7 @@ struct doc_change {
     struct slice old_rev; /* empty for a new document */
     struct val old_doc;   /* val_null for a new document */
     struct val new_doc;   /* val_null after remove */
-    bool is_ignored;      /* OVERWRITE_IGNORE met an existing document */
+    bool is_ignored;      /* OVERWRITE_IGNORE or version_attribute let the old document stand */
 };
 
 /* Missing: ERR_NOT_FOUND, errorNum 1202, "document 'c/k' not found". */

@@ -24,6 +24,7 @@ enum errc txn_begin(struct txn **out, struct store *s, const struct txn_options 
     if (t->options.access)
         t->options.access->ref(t->options.access);
     t->writes = write_set_new();
+    t->sees_until = TXN_SEES_ALL;
     t->reads = read_set_new();
     t->view = committer_view(s->committer);
     *out = t;
@@ -89,6 +90,13 @@ void txn_rewind(struct txn *t, size_t mark)
         t->counter_count--;
 }
 
+size_t txn_see_until(struct txn *t, size_t mark)
+{
+    size_t before = (size_t)t->sees_until;
+    t->sees_until = mark;
+    return before;
+}
+
 /* ---- keys ---- */
 
 static bool is_serializable(const struct txn *t)
@@ -110,7 +118,7 @@ static enum errc check_budget(const struct txn *t, struct error *err)
 enum errc txn_get(struct txn *t, enum kv_family f, struct slice key, struct arena *arena,
                   struct slice *value, struct error *err)
 {
-    const struct write_entry *own = write_set_get(t->writes, f, key);
+    const struct write_entry *own = write_set_get(t->writes, f, key, t->sees_until);
     if (own) {
         if (own->is_delete)
             return ERR_NOT_FOUND;
@@ -276,7 +284,8 @@ enum errc txn_count(struct txn *t, uint64_t object_id, int64_t *out, struct erro
     if (rc == OK)
         rc = counter_read(t->store->kv, t->view->snapshot, COUNTER_DOCUMENTS, object_id, out, err);
     for (size_t i = 0; rc == OK && i < t->counter_count; i++)
-        if (t->counters[i].kind == COUNTER_DOCUMENTS && t->counters[i].id == object_id)
+        if (t->counters[i].kind == COUNTER_DOCUMENTS && t->counters[i].id == object_id &&
+            t->counters[i].mark < t->sees_until)
             *out += t->counters[i].value;
     return rc;
 }

@@ -99,6 +99,13 @@ MUST_CHECK enum errc txn_claim(struct txn *t, const struct collection *c, struct
 size_t txn_mark(const struct txn *t);
 void txn_rewind(struct txn *t, size_t mark);
 
+/*
+ * From now on reads see the own writes before the mark only; returns what held before.
+ * TXN_SEES_ALL, as at the start: all of them. A write always works on the newest state.
+ */
+#define TXN_SEES_ALL SIZE_MAX
+size_t txn_see_until(struct txn *t, size_t mark);
+
 /* ---- for the files of store only: raw keys under the transaction ---- */
 
 MUST_CHECK enum errc txn_get(struct txn *t, enum kv_family f, struct slice key, struct arena *arena,

@@ -199,7 +199,7 @@ static enum errc fail_document(const struct txn *t, struct slice key, struct err
         return fail(err, ERR_CONFLICT, "write-write conflict; %s", again);
     const struct collection *c = catalog_by_object(t->view->catalog, key_read_u64(key.ptr), &index);
     struct slice name = c ? c->name : slice_str("?");
-    bool is_own = write_set_get(t->writes, KV_DOC, key) != NULL;
+    bool is_own = write_set_get(t->writes, KV_DOC, key, WRITES_ALL) != NULL;
     return fail(err, ERR_CONFLICT, "%s conflict on document '%.*s/%.*s'; %s",
                 is_own ? "write-write" : "read-write", SLICE_ARG(name), (int)(key.len - 10),
                 key.ptr + 10, again);
@@ -210,7 +210,7 @@ static enum errc fail_index(const struct txn *t, struct slice key, struct error 
     const struct index_def *index = NULL;
     const struct collection *c =
         key.len < 8 ? NULL : catalog_by_object(t->view->catalog, key_read_u64(key.ptr), &index);
-    bool is_own = write_set_get(t->writes, KV_INDEX, key) != NULL;
+    bool is_own = write_set_get(t->writes, KV_INDEX, key, WRITES_ALL) != NULL;
     struct slice unknown = slice_str("?");
     return fail(err, ERR_CONFLICT, "%s conflict in index '%.*s' of collection '%.*s'; %s",
                 is_own ? "write-write" : "read-write", SLICE_ARG(index ? index->name : unknown),

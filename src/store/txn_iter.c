@@ -89,7 +89,7 @@ enum errc txn_iter_new(struct txn_iter **out, struct txn *t, enum kv_family f,
     it->to = slice_dup(scan->to);
     it->is_reverse = scan->is_reverse;
     link_iter(it);
-    write_cursor_init(&it->own, t->writes, f);
+    write_cursor_init(&it->own, t->writes, f, t->sees_until);
     if (write_set_has_family(t->writes, f))
         write_cursor_seek(&it->own, it->is_reverse ? it->to : it->from, it->is_reverse,
                           it->to.len == 0);

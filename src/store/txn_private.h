@@ -15,6 +15,7 @@ struct txn {
     struct view *view;
     struct txn_options options;
     struct write_set *writes;
+    uint64_t sees_until; /* reads see own writes before this mark */
     struct read_set *reads;
     struct counter_change *counters; /* owned */
     size_t counter_count, counter_cap;

@@ -130,7 +130,8 @@ static bool is_own(struct search *s, struct slice id)
 {
     s->own_key.len = sizeof(uint64_t);
     buf_add_slice(&s->own_key, id);
-    return write_set_get(s->q->txn->writes, KV_INDEX, buf_slice(&s->own_key)) != NULL;
+    return write_set_get(s->q->txn->writes, KV_INDEX, buf_slice(&s->own_key),
+                         s->q->txn->sees_until) != NULL;
 }
 
 static bool is_visible(struct search *s, const struct vector_entry *e)
@@ -324,7 +325,7 @@ static void offer_own(struct search *s)
     float *aligned = mem_alloc(s->dimension * sizeof *aligned);
     s->own_key.len = sizeof(uint64_t);
     struct slice object = buf_slice(&s->own_key);
-    write_cursor_init(&c, writes, KV_INDEX);
+    write_cursor_init(&c, writes, KV_INDEX, s->q->txn->sees_until);
     for (write_cursor_seek(&c, object, false, false); c.entry; write_cursor_step(&c, false)) {
         struct slice key = write_entry_key(c.entry);
         if (key.len < object.len || memcmp(key.ptr, object.ptr, object.len) != 0)

@@ -118,13 +118,21 @@ void write_set_delete(struct write_set *w, enum kv_family f, struct slice key)
     add(w, f, key, (struct slice){ NULL, 0 }, true);
 }
 
+static const struct write_entry *newest_before(const struct write_node *n, uint64_t mark)
+{
+    const struct write_entry *e = n->newest;
+    while (e && e->ordinal >= mark)
+        e = e->older;
+    return e;
+}
+
 const struct write_entry *write_set_get(const struct write_set *w, enum kv_family f,
-                                        struct slice key)
+                                        struct slice key, uint64_t mark)
 {
     if (!w->lists[f].writes)
         return NULL;
     const struct write_node *n = list_find((struct write_list *)&w->lists[f], key, NULL);
-    return n && slice_eq(n->key, key) ? n->newest : NULL;
+    return n && slice_eq(n->key, key) ? newest_before(n, mark) : NULL;
 }
 
 bool write_set_is_empty(const struct write_set *w)
@@ -182,24 +190,19 @@ void write_set_encode(const struct write_set *w, struct kv_batch *out, bool *has
 
 /* ---- cursor ---- */
 
-static const struct write_entry *visible(const struct write_cursor *c, const struct write_node *n)
+void write_cursor_init(struct write_cursor *c, const struct write_set *w, enum kv_family f,
+                       uint64_t mark)
 {
-    const struct write_entry *e = n->newest;
-    while (e && e->ordinal >= c->limit)
-        e = e->older;
-    return e;
-}
-
-void write_cursor_init(struct write_cursor *c, const struct write_set *w, enum kv_family f)
-{
-    *c = (struct write_cursor){ .set = w, .family = f, .limit = w->ordinal };
+    *c = (struct write_cursor){ .set = w,
+                                .family = f,
+                                .limit = w->ordinal < mark ? w->ordinal : mark };
 }
 
 static void forward_to_visible(struct write_cursor *c, const struct write_node *n)
 {
     c->entry = NULL;
     for (; n && !c->entry; n = n->next[0])
-        c->entry = visible(c, n);
+        c->entry = newest_before(n, c->limit);
 }
 
 /* The last node below key; all = the last node. */
@@ -223,7 +226,7 @@ static void backward_to_visible(struct write_cursor *c, struct slice key, bool a
     c->entry = NULL;
     for (const struct write_node *n = node_below(list, key, all); n && !c->entry;
          n = node_below(list, n->key, false))
-        c->entry = visible(c, n);
+        c->entry = newest_before(n, c->limit);
 }
 
 void write_cursor_seek(struct write_cursor *c, struct slice key, bool is_reverse, bool all)

@@ -353,9 +353,25 @@ static void say_collect(struct random_query *q)
         declare(q, other);
 }
 
+static void say_window(struct random_query *q)
+{
+    struct name n = new_name(q);
+
+    say(q, "WINDOW ");
+    if (choose(q, 2)) {
+        say_value(q);
+        CHOOSE(q, " WITH {preceding: 1, following: 1}", " WITH {preceding: 0.5}",
+               " WITH {following: 'PT1H'}");
+    } else {
+        CHOOSE(q, "{preceding: 1, following: 1}", "{preceding: 'unbounded'}", "{following: 2}");
+    }
+    say_aggregate(q, n);
+    declare(q, n);
+}
+
 static void say_operation(struct random_query *q)
 {
-    switch (choose(q, 8)) {
+    switch (choose(q, 9)) {
     case 0:
     case 1:
         say(q, "FILTER ");
@@ -375,6 +391,9 @@ static void say_operation(struct random_query *q)
         break;
     case 6:
         say_collect(q);
+        break;
+    case 7:
+        say_window(q);
         break;
     default:
         say(q, "SORT ");
