@@ -16,8 +16,9 @@ N ?= 4
 ALL ?=
 ROUNDS ?=
 DAMAGES ?=
+HISTORY ?=
 SEED ?=
-export DOCS QUESTION MODEL KEEP NAME PART N ALL ROUNDS DAMAGES SEED
+export DOCS QUESTION MODEL KEEP NAME PART N ALL ROUNDS DAMAGES HISTORY SEED
 
 .PHONY: build run test soak test-extra fuzz tsan check bench dev-cluster deb docs help clean
 
@@ -36,7 +37,7 @@ check: ## format, layering, headers, static analysis of changed files, sizes (AL
 	@tools/deps.sh test
 	@tools/check.sh
 
-soak: ## kill -9, damaged files, a full disk, other model files (ROUNDS=50 DAMAGES=20 SEED=n)
+soak: ## kill -9, serializability, damaged files, a full disk, other models (ROUNDS=50 DAMAGES=20 HISTORY=300 SEED=n)
 	@tools/part.sh test/soak/run.sh "the soak test"
 
 test-extra: ## tests that are too slow for every run

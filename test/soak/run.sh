@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# run.sh: long tests of what must survive: kill -9, damaged files, a full disk, other model files.
+# run.sh: long tests of what must survive: kill -9, concurrent clients, damaged files, a full disk,
+# other model files. ONLY=words runs those tests whose names fit (pytest -k).
 #
 #   ROUNDS=50   kills with all kinds of writers
 #   DAMAGES=20  damaged copies of a store, of each kind
+#   HISTORY=300 seconds of transactions that are checked for serializability, without and with kills
 #   SEED=n      the same order of events again
 #
 # The full disk is a small tmpfs in a mount namespace of its own, which ends with this program.
@@ -17,9 +19,10 @@ tools/build.sh release
 export THEMISD=$PWD/build/themisd THEMIS=$PWD/build/themis THEMISD_ASAN=$PWD/build/themisd
 export THEMIS_MODELS=$PWD/build/models PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$PWD/test/e2e
 export THEMIS_CRASH_ROUNDS=${ROUNDS:-50} THEMIS_DAMAGES=${DAMAGES:-20}
-[ -z "${SEED:-}" ] || export THEMIS_CRASH_SEED=$SEED
+export THEMIS_HISTORY_SECONDS=${HISTORY:-300}
+[ -z "${SEED:-}" ] || export THEMIS_CRASH_SEED=$SEED THEMIS_HISTORY_SEED=$SEED
 
 namespace=(unshare --mount)
 [ "$(id -u)" = 0 ] || namespace+=(--map-root-user)
 exec "${namespace[@]}" build/deps/venv-test/bin/python -m pytest -v -s -p no:cacheprovider -p conftest \
-    test/e2e/test_crash.py test/soak
+    ${ONLY:+-k "$ONLY"} test/e2e/test_crash.py test/e2e/test_history.py test/soak
