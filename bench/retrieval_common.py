@@ -3,27 +3,22 @@
 wording, the documents, a node with the small models, and the line of figures."""
 import contextlib
 import ctypes
+import functools
 import gzip
-import json
 import os
 import pathlib
 import re
-import resource
 import signal
-import subprocess
-import sys
 import tempfile
-import time
-import urllib.error
-import urllib.request
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+import bench_node
+from bench_node import ROOT, Load, die, option, start_node
+
+print_line = functools.partial(bench_node.print_line, "retrieval")
+
 DATA = pathlib.Path(__file__).resolve().parent / "retrieval_data"
-MODELS = {"chat": ROOT / "build/models/SmolLM2-135M-Instruct.Q4_1.gguf",
-          "embed": ROOT / "build/models/all-MiniLM-L6-v2.F16.gguf"}
 SHARED_WORDS_MAX = 2
 DISTRACTOR_CHUNKS_MIN = 1000
-START_LIMIT_S = 120
 
 # Documents that the questions are not about: Debian package, file, name in the corpus.
 UNRELATED = [
@@ -46,10 +41,6 @@ off over under again further then once here there when where why how all any bot
 other some such no nor not only own same so than too very many much somebody anybody nobody everybody
 someone anyone everyone something anything nothing everything
 """.split())
-
-
-def die(text):
-    sys.exit(f"bench: {text}")
 
 
 # ---- questions ----
@@ -142,44 +133,10 @@ def write_unrelated(folder):
 
 # ---- a node ----
 
-class Node:
-    def __init__(self, process, port):
-        self.process, self.url = process, f"http://127.0.0.1:{port}"
-
-    def call(self, method, path, body=None):
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data=data, method=method)
-        try:
-            with urllib.request.urlopen(request, timeout=600) as reply:
-                return json.load(reply)
-        except urllib.error.HTTPError as e:
-            die(f"{method} {path}: {e.code} {e.read().decode(errors='replace')}")
-
-    def aql(self, query):
-        return self.call("POST", "/_api/cursor", {"query": query})["result"]
-
-    def import_folders(self, folder, names):
-        """`themis import` inside the folder, so that a document's path is relative to it."""
-        done = subprocess.run([ROOT / "build/themis", "--url", self.url, "--json", "import", *names],
-                              cwd=folder, capture_output=True, text=True)
-        if done.returncode != 0:
-            die(f"the import failed: {done.stderr}")
-        return json.loads(done.stdout)
-
-
-def option(name):
-    """The word behind the option, or None."""
-    words = sys.argv[1:]
-    return words[words.index(name) + 1] if name in words[:-1] else None
-
-
 @contextlib.contextmanager
 def running_node():
     """A node with the corpus: the samples and the unrelated documents. `--data DIR` keeps its store
     there, so that the next run finds the documents imported."""
-    for path in (ROOT / "build/themisd", ROOT / "build/themis", *MODELS.values()):
-        if not path.exists():
-            die(f"{path.relative_to(ROOT)} is missing: tools/deps.sh run, then tools/build.sh release")
     check_unrelated()
     with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR"), prefix="retrieval-") as name:
         folder = pathlib.Path(name)
@@ -202,71 +159,3 @@ def running_node():
         finally:
             node.process.send_signal(signal.SIGTERM)
             node.process.wait()
-
-
-def start_node(folder, data):
-    log = folder / "themisd.log"
-    command = [ROOT / "build/themisd", "--data", data, "--listen", "127.0.0.1:0"]
-    for name, file in MODELS.items():
-        command += ["--model", f"{name}={file}"]
-    with open(log, "wb") as out:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
-    end = time.monotonic() + START_LIMIT_S
-    while time.monotonic() < end and process.poll() is None:
-        found = re.search(r"listens on http://[^ ]+:(\d+)", log.read_text(errors="replace"))
-        if found:
-            return Node(process, int(found.group(1)))
-        time.sleep(0.05)
-    process.kill()
-    process.wait()
-    die(f"the node did not start:\n{log.read_text(errors='replace')[-2000:]}")
-
-
-# ---- lines ----
-
-def machine_seconds():
-    """Busy and stolen seconds of all cores since the start of the machine."""
-    user, nice, system, _, _, irq, softirq, steal = map(
-        int, pathlib.Path("/proc/stat").read_text().split("\n")[0].split()[1:9])
-    tick = os.sysconf("SC_CLK_TCK")
-    return (user + nice + system + irq + softirq) / tick, steal / tick
-
-
-def process_seconds(pid):
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-class Load:
-    """How many cores others, the node and this script, and the machine's host have used."""
-
-    def __init__(self, node):
-        self.node, self.since = node, self.mark(node)
-
-    @staticmethod
-    def mark(node):
-        own = process_seconds(node.process.pid)
-        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
-            usage = resource.getrusage(who)
-            own += usage.ru_utime + usage.ru_stime
-        return (time.monotonic(), *machine_seconds(), own)
-
-    def conditions(self):
-        seconds, busy, stolen, own = (b - a for a, b in zip(self.since, self.mark(self.node)))
-        cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
-        commit = os.environ.get("BENCH_COMMIT") or subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--exclude", "*"], cwd=ROOT,
-            capture_output=True, text=True).stdout.strip()
-        return {"seconds": f"{seconds:.1f}", "others": f"{max(0, busy - own) / seconds:.3f}",
-                "own": f"{own / seconds:.3f}", "stolen": f"{stolen / seconds:.3f}",
-                "commit": commit or "unknown", "cores": os.cpu_count(),
-                "cpu": cpu.group(1) if cpu else "unknown"}
-
-
-def print_line(what, figures, load):
-    def text(value):
-        value = f"{value:.3f}" if isinstance(value, float) else str(value)
-        return f'"{value}"' if re.search(r"\s", value) or not value else value
-    values = {"what": what, **figures, **load.conditions()}
-    print("bench retrieval " + " ".join(f"{key}={text(value)}" for key, value in values.items()),
-          flush=True)

@@ -8,6 +8,7 @@
 #include "base/val_text.h"
 #include "cli/child.h"
 #include "cli/import.h"
+#include <strings.h>
 #include <unistd.h>
 
 static const struct child_limits limits = {
@@ -57,26 +58,58 @@ static enum errc check_text(const struct document *out, struct error *err)
 {
     size_t at;
 
+    if (memchr(out->body.len ? out->body.ptr : "", 0, out->body.len))
+        return fail(err, ERR_INVALID, "it is not text (byte 0)");
     if (!utf8_check(out->body, &at))
-        return fail(err, ERR_INVALID, "it is not UTF-8 text (byte %zu)", at);
+        return fail(err, ERR_INVALID, "it is not UTF-8 text (byte %zu); --charset names another",
+                    at);
     if (!utf8_check(out->title, NULL))
         return fail(err, ERR_INVALID, "its title is not UTF-8 text");
-    if (memchr(out->body.len ? out->body.ptr : "", 0, out->body.len))
-        return fail(err, ERR_INVALID, "it is not text");
     if (out->source && is_blank(out->body))
         return fail(err, ERR_INVALID, "there is no text in it%s",
                     strcmp(out->source, "pdf") == 0 ? "; it may be pictures of pages" : "");
     return OK;
 }
 
-enum errc document_read(int file, enum document_kind kind, struct slice bytes, struct document *out,
+static bool ends_with(const char *name, const char *suffix)
+{
+    size_t n = strlen(name), m = strlen(suffix);
+
+    return n >= m && !strcasecmp(name + n - m, suffix);
+}
+
+enum document_kind document_kind(const char *name, struct slice bytes)
+{
+    static const struct {
+        const char *suffix;
+        enum document_kind kind;
+    } kinds[] = {
+        { ".md", DOCUMENT_MARKDOWN }, { ".markdown", DOCUMENT_MARKDOWN },
+        { ".html", DOCUMENT_HTML },   { ".htm", DOCUMENT_HTML },
+        { ".xhtml", DOCUMENT_HTML },  { ".pdf", DOCUMENT_PDF },
+        { ".csv", DOCUMENT_CSV },     { ".tsv", DOCUMENT_CSV },
+    };
+
+    if (slice_starts(bytes, "%PDF-"))
+        return DOCUMENT_PDF;
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+        if (ends_with(name, kinds[i].suffix))
+            return kinds[i].kind;
+    return DOCUMENT_TEXT;
+}
+
+bool document_is_plain(enum document_kind kind)
+{
+    return kind == DOCUMENT_TEXT || kind == DOCUMENT_MARKDOWN || kind == DOCUMENT_CSV;
+}
+
+enum errc document_read(const struct source *s, enum document_kind kind, struct document *out,
                         struct error *err)
 {
     enum errc rc = OK;
+    int file = s->file;
 
-    if (slice_starts(bytes, "%PDF-"))
-        kind = DOCUMENT_PDF;
-    *out = (struct document){ .format = "markdown", .body = bytes };
+    *out = (struct document){ .format = "markdown", .body = buf_slice(&s->bytes) };
     buf_init(&out->text, 0);
     switch (kind) {
     case DOCUMENT_TEXT:

@@ -6,8 +6,7 @@
 #ifndef CLI_DOCUMENT_H
 #define CLI_DOCUMENT_H
 
-#include "base/buf.h"
-#include "base/error.h"
+#include "cli/source.h"
 
 enum document_kind {
     DOCUMENT_TEXT,
@@ -22,11 +21,16 @@ struct document {
     struct slice title; /* part of text's memory; may be empty */
     struct slice body;  /* the same */
     const char *format; /* of body, for /v1/import: "text" or "markdown" */
-    const char *source; /* "pdf", "html", "csv", or NULL when the body is the file itself */
+    const char *source; /* "pdf", "html", "csv", or NULL when the body is the file's text itself */
 };
 
-/* Of the open file, whose bytes have been read. err says what is wrong, without its name. */
-MUST_CHECK enum errc document_read(int file, enum document_kind kind, struct slice bytes,
+/* By the beginning of the bytes, else by the ending of the name. */
+enum document_kind document_kind(const char *name, struct slice bytes);
+/* Are its bytes text, in whatever encoding? Pages name their encoding themselves. */
+bool document_is_plain(enum document_kind kind);
+
+/* Of a source that has been read. err says what is wrong, without its name. */
+MUST_CHECK enum errc document_read(const struct source *s, enum document_kind kind,
                                    struct document *out, struct error *err);
 
 #endif

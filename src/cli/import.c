@@ -6,11 +6,10 @@
  * stop the others and is listed at the end.
  */
 #include "cli/import.h"
+#include "base/env.h"
 #include "base/val_text.h"
-#include "cli/document.h"
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +62,10 @@ void import_show(const struct import *im)
 
 /* ---- finding files ---- */
 
-/* Links to files are followed, links to folders are not. False: a folder could not be read. */
+/*
+ * Links to files are kept aside, links to folders are not followed. False: a folder could not be
+ * read.
+ */
 static bool find_files(struct import *im, const char *path, int depth)
 {
     struct stat st;
@@ -71,9 +73,10 @@ static bool find_files(struct import *im, const char *path, int depth)
     bool is_ok = true;
 
     if (stat(path, &st)) {
-        import_skip(im, path, "%s", strerror(errno));
-        return depth > 0 &&
-               errno == ENOENT; /* a link to nowhere is a file, a missing argument not */
+        int why = errno;
+        import_skip(im, path, "%s", strerror(why));
+        /* a link to nowhere is a file, a missing argument not */
+        return depth > 0 && (why == ENOENT || why == ELOOP);
     }
     if (S_ISREG(st.st_mode))
         path_list_add(&im->files, path);
@@ -88,16 +91,71 @@ static bool find_files(struct import *im, const char *path, int depth)
         const char *name = names[i]->d_name;
         if (name[0] != '.') {
             char *child = arena_printf(im->c->arena, "%s/%s", path, name);
-            struct stat own;
-            bool is_dir_link = !lstat(child, &own) && S_ISLNK(own.st_mode) && !stat(child, &st) &&
-                               S_ISDIR(st.st_mode);
-            if (!is_dir_link && !find_files(im, child, depth + 1))
+            bool is_link = !lstat(child, &st) && S_ISLNK(st.st_mode) && !stat(child, &st);
+            if (is_link && S_ISREG(st.st_mode))
+                path_list_add(&im->links, child);
+            else if (!is_link && !find_files(im, child, depth + 1))
                 is_ok = false;
         }
         free(names[i]);
     }
     free(names);
     return is_ok;
+}
+
+struct file_id {
+    dev_t device;
+    ino_t number;
+    const char *path;
+};
+
+static int compare_files(const void *a, const void *b)
+{
+    const struct file_id *x = a, *y = b;
+
+    if (x->device != y->device)
+        return x->device < y->device ? -1 : 1;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+/* Of links to one file the first by name is taken, in every run. */
+static int compare_links(const void *a, const void *b)
+{
+    const struct file_id *x = a, *y = b;
+    int order = compare_files(a, b);
+
+    return order ? order : strcmp(x->path, y->path);
+}
+
+static struct file_id *identify(struct cli *c, const struct path_list *list)
+{
+    struct file_id *out = arena_alloc(c->arena, (list->count + 1) * sizeof *out);
+    struct stat st;
+
+    for (size_t i = 0; i < list->count; i++) {
+        if (stat(list->items[i], &st)) /* gone meanwhile: said when it is read */
+            st = (struct stat){ 0 };
+        out[i] = (struct file_id){ st.st_dev, st.st_ino, list->items[i] };
+    }
+    return out;
+}
+
+/* One path for each file: a link is another name of a file that is read anyway, or its only one. */
+static void take_links(struct import *im)
+{
+    struct file_id *files = identify(im->c, &im->files), *links = identify(im->c, &im->links);
+    size_t count = im->files.count;
+
+    qsort(files, count, sizeof *files, compare_files);
+    qsort(links, im->links.count, sizeof *links, compare_links);
+    for (size_t i = 0; i < im->links.count; i++) {
+        bool is_known = (i > 0 && !compare_files(&links[i - 1], &links[i])) ||
+                        bsearch(&links[i], files, count, sizeof *files, compare_files);
+        if (is_known)
+            im->linked++;
+        else
+            path_list_add(&im->files, links[i].path);
+    }
 }
 
 /* ---- one file ---- */
@@ -109,24 +167,6 @@ static bool ends_with(const char *name, const char *suffix)
     return n >= m && !strcasecmp(name + n - m, suffix);
 }
 
-static enum document_kind document_kind(const char *name)
-{
-    static const struct {
-        const char *suffix;
-        enum document_kind kind;
-    } kinds[] = {
-        { ".md", DOCUMENT_MARKDOWN }, { ".markdown", DOCUMENT_MARKDOWN },
-        { ".html", DOCUMENT_HTML },   { ".htm", DOCUMENT_HTML },
-        { ".xhtml", DOCUMENT_HTML },  { ".pdf", DOCUMENT_PDF },
-        { ".csv", DOCUMENT_CSV },     { ".tsv", DOCUMENT_CSV },
-    };
-
-    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-        if (ends_with(name, kinds[i].suffix))
-            return kinds[i].kind;
-    return DOCUMENT_TEXT;
-}
-
 /* Rows when a collection takes them; JSON is always rows. */
 static bool rows_format(const struct import *im, const char *name, enum rows_format *out)
 {
@@ -134,53 +174,64 @@ static bool rows_format(const struct import *im, const char *name, enum rows_for
         *out = ROWS_ARRAY;
     else if (ends_with(name, ".jsonl") || ends_with(name, ".ndjson"))
         *out = ROWS_LINES;
-    else if (im->collection && document_kind(name) == DOCUMENT_CSV)
+    else if (im->collection && document_kind(name, slice_of(NULL, 0)) == DOCUMENT_CSV)
         *out = ROWS_CSV;
     else
         return false;
     return true;
 }
 
-static bool import_document(struct import *im, const char *path, int file, struct slice bytes)
+static bool import_document(struct import *im, const char *path, struct source *s)
 {
-    struct document doc;
+    enum document_kind kind = document_kind(s->name, buf_slice(&s->bytes));
+    struct document doc = { 0 };
     struct error err = { 0 };
+    enum errc rc = OK;
     bool is_ok = true;
 
-    if (document_read(file, document_kind(path), bytes, &doc, &err) != OK)
+    if (document_is_plain(kind))
+        TRY(source_decode(s, im->charset, IMPORT_FILE_MAX, &err));
+    TRY(document_read(s, kind, &doc, &err));
+    is_ok = import_add_document(im, path, &doc, s->charset);
+out:
+    if (rc != OK)
         import_skip(im, path, "%s", err.text);
-    else
-        is_ok = import_add_document(im, path, doc.title, doc.body, doc.format, doc.source);
     buf_release(&doc.text);
     return is_ok;
+}
+
+static bool import_table(struct import *im, const char *path, struct source *s,
+                         enum rows_format format)
+{
+    struct error err = { 0 };
+
+    if (source_decode(s, im->charset, ROWS_FILE_MAX, &err) == OK)
+        return import_rows(im, path, buf_slice(&s->bytes), format);
+    import_skip(im, path, "%s", err.text);
+    return true;
 }
 
 /* False: the server cannot be used. */
 static bool import_file(struct import *im, const char *path)
 {
     enum rows_format rows = ROWS_LINES;
-    bool has_rows = rows_format(im, path, &rows), is_ok = true;
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct source s = { .file = -1 };
     struct error err = { 0 };
-    struct buf text;
+    enum errc rc = OK;
+    bool has_rows, is_ok = true;
 
-    if (file < 0) {
-        import_skip(im, path, "%s", strerror(errno));
-        return true;
-    }
-    buf_init(&text, 0);
     if (!utf8_check(slice_str(path), NULL))
-        import_skip(im, path, "its name is not UTF-8");
-    else if (has_rows && !im->collection)
-        import_skip(im, path, "it holds rows: name their collection with --collection");
-    else if (cli_read_all(file, has_rows ? ROWS_FILE_MAX : IMPORT_FILE_MAX, &text, &err) != OK)
+        TRY(fail(&err, ERR_INVALID, "its name is not UTF-8"));
+    TRY(source_open(&s, path, &err));
+    has_rows = rows_format(im, s.name, &rows);
+    if (has_rows && !im->collection)
+        TRY(fail(&err, ERR_INVALID, "it holds rows: name their collection with --collection"));
+    TRY(source_read(&s, has_rows ? ROWS_FILE_MAX : IMPORT_FILE_MAX, &err));
+    is_ok = has_rows ? import_table(im, path, &s, rows) : import_document(im, path, &s);
+out:
+    if (rc != OK)
         import_skip(im, path, "%s", err.text);
-    else if (has_rows)
-        is_ok = import_rows(im, path, buf_slice(&text), rows);
-    else
-        is_ok = import_document(im, path, file, buf_slice(&text));
-    buf_release(&text);
-    close(file);
+    source_release(&s);
     return is_ok;
 }
 
@@ -231,15 +282,20 @@ static struct val failures(const struct import *im)
 
 static void print_json(const struct import *im)
 {
-    static const char *const names[] = { "documents", "unchanged", "chunks",  "truncated", "rows",
-                                         "bad_rows",  "removed",   "skipped", "failed" };
-    const int64_t numbers[] = { im->documents, im->unchanged, im->chunks,  im->truncated,
-                                im->rows,      im->bad_rows,  im->removed, (int64_t)im->bad.count };
+    static const char *const names[] = { "documents", "unchanged", "chunks",        "truncated",
+                                         "rows",      "bad_rows",  "removed",       "linked",
+                                         "skipped",   "seconds",   "embed_seconds", "failed" };
+    const int64_t numbers[] = { im->documents, im->unchanged, im->chunks,
+                                im->truncated, im->rows,      im->bad_rows,
+                                im->removed,   im->linked,    (int64_t)im->bad.count };
     struct val values[ARRAY_LEN(names)];
+    size_t n = ARRAY_LEN(numbers);
 
-    for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+    for (size_t i = 0; i < n; i++)
         values[i] = val_new_int(im->c->arena, numbers[i]);
-    values[ARRAY_LEN(numbers)] = failures(im);
+    values[n++] = val_new_double(im->c->arena, im->seconds);
+    values[n++] = val_new_double(im->c->arena, im->embed_ms / 1000);
+    values[n] = failures(im);
     cli_print_val(cli_object(im->c, names, values, ARRAY_LEN(names)), false);
 }
 
@@ -255,8 +311,14 @@ static void print_summary(const struct import *im)
         printf(", %lld bad rows", (long long)im->bad_rows);
     if (im->removed)
         printf(", %lld removed", (long long)im->removed);
+    if (im->linked)
+        printf(", %lld links to them", (long long)im->linked);
     if (im->bad.count)
         printf(", %zu skipped", im->bad.count);
+    printf("; %.1f s", im->seconds);
+    if (im->chunks && im->seconds > 0)
+        printf(", %.1f chunks/s, %.0f %% of the time for embedding",
+               (double)im->chunks / im->seconds, im->embed_ms / im->seconds / 10);
     putchar('\n');
     fflush(stdout);
     for (size_t i = 0; i < im->bad.count; i++)
@@ -293,21 +355,28 @@ static int run(struct cli *c, int argc, char **argv)
 {
     struct import *im = arena_zalloc(c->arena, sizeof *im);
     bool is_pruning = cli_flag(&argc, argv, "--prune"), is_complete = true, is_ok;
+    struct error err = { 0 };
 
     im->c = c;
+    im->begin_ms = env_mono_ms(env_system());
     im->model = cli_option(&argc, argv, "--model");
     im->collection = cli_option(&argc, argv, "--collection");
+    im->charset = cli_option(&argc, argv, "--charset");
     im->is_shown = isatty(STDERR_FILENO) && !c->is_json;
     cli_no_options(argc, argv);
     if (!argc)
         return cli_misuse("usage: themis import FILE|FOLDER... [--prune] [--collection NAME]");
+    if (im->charset && source_check_charset(im->charset, &err) != OK)
+        return cli_misuse("%s", err.text);
     for (int i = 0; i < argc; i++) {
         size_t len = strlen(argv[i]); /* "docs/" and "docs" name the same documents */
         while (len > 1 && argv[i][len - 1] == '/')
             argv[i][--len] = 0;
         is_complete &= find_files(im, argv[i], 0);
     }
+    take_links(im);
     is_ok = import_all(im) && (!is_pruning || prune_all(im, argc, argv, is_complete));
+    im->seconds = (double)(env_mono_ms(env_system()) - im->begin_ms) / 1000;
     if (im->is_shown)
         fputc('\n', stderr);
     if (c->is_json)
@@ -318,12 +387,13 @@ static int run(struct cli *c, int argc, char **argv)
     if (im->bad.count > 0 && !im->documents && !im->unchanged && !im->rows)
         is_ok = false;
     path_list_release(&im->files);
+    path_list_release(&im->links);
     path_list_release(&im->bad);
     path_list_release(&im->reasons);
     return is_ok && is_complete ? EXIT_DONE : EXIT_FAILED;
 }
 
 const struct command command_import = {
-    "import", "FILE|FOLDER... [--prune] [--collection NAME] [--model M]",
+    "import", "FILE|FOLDER... [--prune] [--collection NAME] [--charset C] [--model M]",
     "Brings text, Markdown, HTML, PDF, CSV, JSONL into the node.", run
 };

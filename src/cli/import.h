@@ -8,6 +8,7 @@
 #define CLI_IMPORT_H
 
 #include "cli/cli.h"
+#include "cli/document.h"
 
 enum { IMPORT_FILE_MAX = 32 * MIB, IMPORT_BATCH_DOCS = 16, IMPORT_BATCH_BYTES = 256 * KIB };
 
@@ -26,13 +27,15 @@ struct import_doc {
 
 struct import {
     struct cli *c;
-    const char *model, *collection;
-    struct path_list files;
+    const char *model, *collection, *charset;
+    struct path_list files, links; /* links: to files, until it is known which are needed */
     struct path_list bad, reasons; /* files that were skipped, and why: of equal length */
     struct import_doc docs[IMPORT_BATCH_DOCS];
     size_t doc_count, doc_bytes;
     struct arena_mark mark; /* before the first of docs */
-    int64_t documents, unchanged, chunks, truncated, rows, bad_rows, removed;
+    int64_t documents, unchanged, chunks, truncated, rows, bad_rows, removed, linked;
+    uint64_t begin_ms;
+    double seconds, embed_ms; /* of all; how much of it the server waited for the model */
     size_t done;
     bool is_shown;
 };
@@ -44,8 +47,8 @@ void import_show(const struct import *im);
 /* ---- documents ---- */
 
 /* Adds the text of one file; sends a batch when one is full. False: the server cannot be used. */
-bool import_add_document(struct import *im, const char *path, struct slice title, struct slice text,
-                         const char *format, const char *source_format);
+bool import_add_document(struct import *im, const char *path, const struct document *doc,
+                         const char *charset);
 bool import_send_documents(struct import *im);
 
 /* ---- rows ---- */

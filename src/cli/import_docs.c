@@ -9,6 +9,8 @@ static void count(struct import *im, struct val answer)
     im->unchanged += val_int(val_get(answer, slice_str("unchanged")));
     im->chunks += val_int(val_get(answer, slice_str("chunks")));
     im->truncated += val_int(val_get(answer, slice_str("truncated")));
+    im->embed_ms +=
+        val_double(val_get(val_get(answer, slice_str("timings")), slice_str("embed_ms")));
 }
 
 /* The status that answers documents [from, to); 0 when there was no answer. */
@@ -74,24 +76,31 @@ bool import_send_documents(struct import *im)
     return is_ok;
 }
 
-bool import_add_document(struct import *im, const char *path, struct slice title, struct slice text,
-                         const char *format, const char *source_format)
+/* Where the text comes from, when it is not the bytes of the file: offsets count what was made. */
+static struct val attributes(struct cli *c, const char *format, const char *charset)
+{
+    static const char *const names[] = { "source_format", "source_charset" };
+    const struct val values[] = { format ? cli_text(c, format) : VAL_NONE,
+                                  charset ? cli_text(c, charset) : VAL_NONE };
+
+    return format || charset ? cli_object(c, names, values, ARRAY_LEN(names)) : VAL_NONE;
+}
+
+bool import_add_document(struct import *im, const char *path, const struct document *doc,
+                         const char *charset)
 {
     static const char *const names[] = { "path", "title", "text", "format", "attributes" };
-    static const char *const attribute_names[] = { "source_format" };
     struct cli *c = im->c;
-    struct val source;
 
     if (!im->doc_count)
         im->mark = arena_mark(c->arena);
-    source = source_format ? cli_text(c, source_format) : VAL_NONE;
     struct val values[] = { cli_text(c, path),
-                            title.len ? val_new_string(c->arena, title) : VAL_NONE,
-                            val_new_string(c->arena, text), cli_text(c, format),
-                            source_format ? cli_object(c, attribute_names, &source, 1) : VAL_NONE };
+                            doc->title.len ? val_new_string(c->arena, doc->title) : VAL_NONE,
+                            val_new_string(c->arena, doc->body), cli_text(c, doc->format),
+                            attributes(c, doc->source, charset) };
     im->docs[im->doc_count++] =
         (struct import_doc){ path, cli_object(c, names, values, ARRAY_LEN(names)) };
-    im->doc_bytes += text.len;
+    im->doc_bytes += doc->body.len;
     return im->doc_count < IMPORT_BATCH_DOCS && im->doc_bytes < IMPORT_BATCH_BYTES
                ? true
                : import_send_documents(im);

@@ -50,6 +50,7 @@ struct rag_import {
     /* The call under way; filled by the model's thread, read after the gate. */
     float *batch_vectors;
     size_t batch_count;
+    uint64_t batch_begin_us, batch_us;
     uint32_t batch_tokens, batch_truncated;
     struct error batch_err;
 };
@@ -57,6 +58,11 @@ struct rag_import {
 static enum errc cancelled(struct error *err)
 {
     return fail(err, ERR_GONE, "the import was cancelled");
+}
+
+static uint64_t now_us(const struct rag_import *im)
+{
+    return env_mono_us(store_env(im->env->store));
 }
 
 /* ---- preparing ---- */
@@ -169,6 +175,7 @@ static void on_embedded(void *ctx, const struct embed_result *r)
 {
     struct rag_import *im = ctx;
 
+    im->batch_us = now_us(im) - im->batch_begin_us;
     im->batch_err.code = OK;
     if (r->err) {
         im->batch_err = *r->err;
@@ -222,6 +229,7 @@ static enum errc start_batch(struct rag_import *im, struct error *err)
                                  .ctx = im };
 
     req.count = im->batch_count = fill_batch(im, texts, arena);
+    im->batch_begin_us = now_us(im);
     gate_arm(&im->gate);
     TRY(g->embed(g, &req, err));
 out:
@@ -238,6 +246,7 @@ static enum errc take_batch(struct rag_import *im, struct error *err)
             *err = im->batch_err;
         return im->batch_err.code;
     }
+    im->result.embed_us += im->batch_us;
     while (taken < im->batch_count) {
         struct import_doc *d = &im->docs[im->embedding];
         size_t n = d->chunks.count - d->embedded;

@@ -63,6 +63,7 @@ struct rag_import_result {
     uint32_t chunks;
     uint32_t truncated; /* chunks longer than the model's window */
     uint32_t tokens;
+    uint64_t embed_us; /* waited for the model, its queue included */
 };
 
 /* Imports a batch of sources (all or each its own transaction: each). Creates the collections. */

@@ -212,6 +212,9 @@ static void step_import(struct request *r)
     reply_int(&a, "chunks", result.chunks);
     reply_int(&a, "truncated", result.truncated);
     reply_int(&a, "tokens", result.tokens);
+    reply_open(&a, "timings");
+    reply_double(&a, "embed_ms", (double)result.embed_us / 1000);
+    reply_close(&a);
     reply_send_bare(&a, 200);
 }
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Documents as people have them, through the shell: PDF, HTML, CSV, mixed folders, and taking them
 out again."""
+import gzip
 import json
 
 import pytest
@@ -76,22 +77,96 @@ def test_bad_files_are_listed_and_stop_nothing(real, folder):
     (folder / "empty.html").write_bytes(b"")
     (folder / "open.csv").write_text('a,b\n1,"2\n')
     (folder / "photo.jpg").write_bytes(b"\xff\xd8\xff\xe0" + bytes(200))
+    (folder / "umlaut.txt").write_bytes("Die M\xfchle\n".encode("latin-1"))
     (folder / "rows.jsonl").write_text('{"a": 1}\n')
     (folder / "gone.md").symlink_to(folder / "nowhere")
     done = load(real, folder)
     assert done["documents"] == 1
     reasons = {item["path"].rsplit("/", 1)[1]: item["reason"] for item in done["failed"]}
-    assert done["skipped"] == len(reasons) == 8
+    assert done["skipped"] == len(reasons) == 9
     assert "no text" in reasons["empty.pdf"]
-    assert "not UTF-8" in reasons["photo.jpg"]
+    assert "not text" in reasons["photo.jpg"]
+    assert "not UTF-8" in reasons["umlaut.txt"] and "--charset" in reasons["umlaut.txt"]
     assert "line 2" in reasons["open.csv"]
     assert "--collection" in reasons["rows.jsonl"]
     assert "No such file" in reasons["gone.md"]
     assert all(reasons.values())
     assert chunks(real, "Uhrwerk")
     shown = cli(real, "import", folder)
-    assert "8 skipped" in shown.stdout and "photo.jpg: it is not UTF-8" in shown.stderr
+    assert "9 skipped" in shown.stdout and "photo.jpg: it is not text" in shown.stderr
     load(real, folder / "cut.pdf", status=1)  # nothing but a bad file
+
+
+def test_packed_files(real, folder):
+    (folder / "changes.md.gz").write_bytes(gzip.compress(b"# Changes\n\nThe oboe Sarabande was tuned.\n"))
+    (folder / "page.html.gz").write_bytes(gzip.compress(PAGE.replace("Zephyrine", "Allemande").encode("latin-1")))
+    (folder / "letter.pdf.gz").write_bytes(gzip.compress(pdf("The violin Courante lost a string.")))
+    (folder / "rows.csv.gz").write_bytes(gzip.compress(b"n,m\n1,2\n3,4\n"))
+    (folder / "cut.txt.gz").write_bytes(gzip.compress(b"never read " * 1000)[:60])
+    (folder / "tar.tar.gz").write_bytes(gzip.compress(bytes(1024)))
+    (folder / "bomb.txt.gz").write_bytes(gzip.compress(b"a" * (40 << 20), 1))
+    (folder / "plain.gz").write_text("The cello Gigue is not packed at all.\n")
+    (folder / "flat.txt").write_bytes(gzip.compress(b"The viola Bourree is packed without saying so.\n"))
+    done = load(real, folder)
+    assert done["documents"] == 6, done
+    reasons = {item["path"].rsplit("/", 1)[1]: item["reason"] for item in done["failed"]}
+    assert "unexpected end of file" in reasons["cut.txt.gz"]
+    assert "not text" in reasons["tar.tar.gz"]
+    assert "limit" in reasons["bomb.txt.gz"]
+    (markdown,) = chunks(real, "Sarabande")
+    assert markdown["title"] == "Changes" and markdown["path"].endswith("changes.md.gz")
+    assert chunks(real, "Allemande")[0]["title"] == "Caf\xe9 rules"
+    assert chunks(real, "Courante") and chunks(real, "Gigue") and chunks(real, "Bourree")
+    assert load(real, folder / "rows.csv.gz", "--collection", "packedrows")["rows"] == 2
+    assert load(real, folder, "--prune")["removed"] == 0
+
+
+def test_links(real, folder):
+    """One path for each file, however many links lead to it."""
+    (folder / "deep" / "real.md").write_text("The horn Gavotte is old.\n")
+    (folder / "a-link.md").symlink_to("deep/real.md")
+    (folder / "deep" / "other.md").symlink_to(folder / "deep" / "real.md")
+    (folder / "loop").symlink_to(folder)
+    (folder / "self.md").symlink_to("self.md")
+    outside = folder.parent / "outside.md"
+    outside.write_text("The flute Musette is new.\n")
+    for name in ("first.md", "second.md"):
+        (folder / name).symlink_to(outside)
+    done = load(real, folder)
+    assert (done["documents"], done["linked"], done["skipped"]) == (2, 3, 1)
+    assert [c["path"].rsplit("/", 1)[1] for c in chunks(real, "Gavotte")] == ["real.md"]
+    assert len(chunks(real, "Musette")) == 1
+    assert "3 links" in cli(real, "import", folder).stdout
+    assert load(real, folder, "--prune")["removed"] == 0
+    assert load(real, folder / "a-link.md")["documents"] == 1  # named outright it is a file as any
+
+
+def test_charsets(real, folder):
+    (folder / "mill.txt").write_bytes("Die M\xfchle Quendelberg mahlt.\n".encode("latin-1"))
+    (folder / "wide.md").write_bytes("# \u042f\n\n\u041c\u0435\u043b\u044c\u043d\u0438\u0446\u0430 Wermut.\n".encode("utf-16"))
+    (folder / "table.csv").write_bytes("Ort;Fluss\nK\xf6ln;Rhein\n".encode("latin-1"))
+    done = load(real, folder)
+    assert done["documents"] == 1 and done["skipped"] == 2  # the byte order mark tells that one is UTF-16
+    assert chunks(real, "Wermut")[0]["title"] == "\u042f"
+    done = load(real, folder, "--charset", "ISO-8859-1")
+    assert (done["documents"], done["unchanged"], done["skipped"]) == (2, 1, 0)
+    assert "M\xfchle Quendelberg" in chunks(real, "Quendelberg")[0]["text"]
+    assert real.rows("FOR d IN documents FILTER CONTAINS(d.path, 'mixed/mill') RETURN d.attributes") == [
+        {"source_charset": "ISO-8859-1"}]
+    assert load(real, folder / "table.csv", "--charset=latin1", "--collection", "towns")["rows"] == 1
+    assert real.rows("FOR t IN towns RETURN t.Ort") == ["K\xf6ln"]
+    for bad in ("nonsense", "", "UTF-8//TRANSLIT"):
+        assert "encoding" in cli(real, "import", folder, "--charset", bad, status=2).stderr
+
+
+def test_what_an_import_cost(real, folder):
+    (folder / "a.md").write_text("The drum Pavane is loud.\n" * 200)
+    done = load(real, folder)
+    assert 0 < done["embed_seconds"] <= done["seconds"]
+    shown = cli(real, "import", folder).stdout
+    assert "1 unchanged" in shown and "chunks/s" not in shown
+    (folder / "a.md").write_text("The drum Pavane is soft.\n" * 200)
+    assert "chunks/s" in cli(real, "import", folder).stdout
 
 
 def test_a_refused_document_does_not_take_its_batch_along(start, folder):
@@ -140,7 +215,7 @@ def test_prune(real, folder):
     assert sorted(c["path"].rsplit("/", 1)[1] for c in chunks(real, "Rosalinde")) == ["a.md", "mixed-other.md"]
     left = real.rows("FOR d IN documents FILTER STARTS_WITH(d.path, @p) RETURN d.path", p=str(folder.parent))
     assert len(left) == 2
-    (folder / "a.md").write_bytes(b"\xff\xfe")  # unreadable, but there
+    (folder / "a.md").write_bytes(b"\xff")  # unreadable, but there
     assert load(real, folder, "--prune", status=1)["removed"] == 0
     assert len(chunks(real, "Rosalinde")) == 2
     (folder / "a.md").unlink()
