@@ -40,6 +40,11 @@ void hash_sha1(const void *bytes, size_t len, uint8_t out[20])
     digest(EVP_sha1(), bytes, len, out);
 }
 
+void hash_sha512(const void *bytes, size_t len, uint8_t out[64])
+{
+    digest(EVP_sha512(), bytes, len, out);
+}
+
 void hash_hmac_sha256(struct slice key, struct slice bytes, uint8_t out[32])
 {
     unsigned n = 32;

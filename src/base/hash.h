@@ -13,6 +13,7 @@ uint64_t hash_xxh3(const void *bytes, size_t len);
 void hash_sha256(const void *bytes, size_t len, uint8_t out[32]);
 void hash_md5(const void *bytes, size_t len, uint8_t out[16]);
 void hash_sha1(const void *bytes, size_t len, uint8_t out[20]);
+void hash_sha512(const void *bytes, size_t len, uint8_t out[64]);
 void hash_hmac_sha256(struct slice key, struct slice bytes, uint8_t out[32]);
 /* Lower-case hexadecimal with terminator: out has 2 * len + 1 bytes. */
 void hash_hex(const uint8_t *bytes, size_t len, char *out);

@@ -39,6 +39,7 @@ struct batch_call {
     /* On an error done is not called. */
     enum errc (*start)(const struct batch_call *call, struct call_batch *b, struct error *err);
     void *ctx;
+    bool is_model_free; /* no model answers: not counted as a call of one */
 };
 
 #endif

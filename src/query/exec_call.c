@@ -87,7 +87,8 @@ static enum errc start(struct op *op, struct call *s, const struct batch_call *c
 {
     struct exec *x = op->x;
 
-    x->stats->calls += b->count;
+    if (!call->is_model_free)
+        x->stats->calls += b->count;
     s->batch = b;
     enum errc rc = call->start(call, b, err);
     if (rc != OK)

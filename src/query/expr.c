@@ -545,6 +545,7 @@ static enum errc eval_call(struct eval *c, const struct expr *e, struct val *out
         .env = c->env->env,
         .txn = c->env->txn,
         .db_id = c->env->db_id,
+        .user = c->env->user,
         .now_us = c->env->now_us,
         .result = val_null,
         .err = c->err,

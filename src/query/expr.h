@@ -48,6 +48,7 @@ enum { NO_QUANTIFIER = 255, SORTED_IN = 1, NO_REG = UINT32_MAX };
 struct expr_env {
     struct txn *txn;
     uint64_t db_id;
+    struct slice user; /* of CURRENT_USER */
     const struct collator *collator;
     const struct env *env;
     uint64_t now_us;

@@ -16,6 +16,7 @@ enum fn_flags {
     FN_PURE = 1,   /* same arguments, same result: may be folded at plan time */
     FN_STABLE = 2, /* same within a query (DATE_NOW) */
     FN_READS = 4,  /* reads the store (DOCUMENT) */
+    FN_CALLS = 16, /* calls others (CALL) */
     FN_NAMES = 8,  /* the first argument may be a bare collection, which stands for its name */
 };
 
@@ -40,6 +41,7 @@ struct fn_call {
     const struct env *env;
     struct txn *txn;
     uint64_t db_id;
+    struct slice user; /* who asks; empty when nobody was asked for */
     uint64_t now_us;   /* wall clock, fixed for the query */
     struct val result; /* val_null until set */
     struct error *err;
@@ -61,7 +63,7 @@ const struct fn *fn_find(struct slice name); /* any case; NULL when unknown */
 const struct fn *fn_at(size_t i);            /* for the reference; NULL at the end */
 
 /* Tables, each ended by a row without name; fn.c lists them. */
-extern const struct fn fn_array[], fn_text[], fn_number[], fn_object[], fn_date[], fn_type[],
-    fn_misc[], fn_vector[];
+extern const struct fn fn_array[], fn_text[], fn_encode[], fn_similar[], fn_number[], fn_bit[],
+    fn_object[], fn_date[], fn_date_zone[], fn_type[], fn_misc[], fn_dynamic[], fn_vector[];
 
 #endif

@@ -4,6 +4,8 @@
 #include "query/fn_support.h"
 #include <math.h>
 
+enum { REPLACE_MAX = 10000000 };
+
 static struct val array_of(struct fn_call *call, struct val *items, size_t count)
 {
     return val_new_array(call->arena, items, count);
@@ -128,31 +130,66 @@ static enum errc fn_append(struct fn_call *call)
     return fn_return(call, array_of(call, items, count));
 }
 
-/* First occurrence of each value, by hashing. */
-static size_t unique_in_order(struct fn_call *call, struct val *items, size_t count)
+/* Distinct values, found by hashing. */
+struct set {
+    struct val *items; /* in order of their first occurrence */
+    size_t count;
+    uint32_t *table; /* place + 1 */
+    size_t mask;
+};
+
+static struct set set_room(struct fn_call *call, size_t count)
 {
-    size_t slots = 16, kept = 0;
+    size_t slots = 16;
 
     while (slots < count * 2)
         slots *= 2;
-    uint32_t *table = arena_zalloc(call->arena, slots * sizeof *table); /* place + 1 */
-    for (size_t i = 0; i < count; i++) {
-        size_t at = val_hash(items[i]) & (slots - 1);
-        while (table[at] && !val_equal(items[table[at] - 1], items[i]))
-            at = (at + 1) & (slots - 1);
-        if (table[at])
-            continue;
-        items[kept++] = items[i];
-        table[at] = (uint32_t)kept;
+    return (struct set){ .items = fn_room(call, count),
+                         .table = arena_zalloc(call->arena, slots * sizeof(uint32_t)),
+                         .mask = slots - 1 };
+}
+
+/* Place of the value, or where it would be: table is 0 there. */
+static size_t set_slot(const struct set *s, struct val v)
+{
+    size_t at = val_hash(v) & s->mask;
+
+    while (s->table[at] && !val_equal(s->items[s->table[at] - 1], v))
+        at = (at + 1) & s->mask;
+    return at;
+}
+
+static bool set_holds(const struct set *s, struct val v)
+{
+    return s->table[set_slot(s, v)] != 0;
+}
+
+/* Place of the value in items. */
+static size_t set_add(struct set *s, struct val v)
+{
+    size_t at = set_slot(s, v);
+
+    if (!s->table[at]) {
+        s->items[s->count++] = v;
+        s->table[at] = (uint32_t)s->count;
     }
-    return kept;
+    return s->table[at] - 1;
+}
+
+static struct set set_of(struct fn_call *call, struct val array)
+{
+    struct set s = set_room(call, val_count(array));
+
+    for (size_t i = 0; i < val_count(array); i++)
+        set_add(&s, val_at(array, i));
+    return s;
 }
 
 static enum errc fn_unique(struct fn_call *call)
 {
-    struct val *items = fn_room(call, val_count(call->args[0]));
-    size_t count = copy_items(call->args[0], items);
-    return fn_return(call, array_of(call, items, unique_in_order(call, items, count)));
+    struct set s = set_of(call, call->args[0]);
+
+    return fn_return(call, array_of(call, s.items, s.count));
 }
 
 static enum errc sorted(struct fn_call *call, bool is_unique)
@@ -227,44 +264,47 @@ static size_t count_all(const struct fn_call *call)
     return total;
 }
 
-static enum errc join(struct fn_call *call, bool is_unique)
+static enum errc fn_union(struct fn_call *call)
 {
-    size_t count = 0;
     struct val *items = fn_room(call, count_all(call));
+    size_t count = 0;
 
     for (int i = 0; i < call->count; i++)
         count += copy_items(call->args[i], items + count);
-    return fn_return(
-        call, array_of(call, items, is_unique ? unique_in_order(call, items, count) : count));
+    return fn_return(call, array_of(call, items, count));
 }
 
-static enum errc fn_union(struct fn_call *call)
+static struct set set_of_all(struct fn_call *call)
 {
-    return join(call, false);
+    struct set s = set_room(call, count_all(call));
+
+    for (int i = 0; i < call->count; i++)
+        for (size_t k = 0; k < val_count(call->args[i]); k++)
+            set_add(&s, val_at(call->args[i], k));
+    return s;
 }
 
 static enum errc fn_union_distinct(struct fn_call *call)
 {
-    return join(call, true);
+    struct set s = set_of_all(call);
+
+    return fn_return(call, array_of(call, s.items, s.count));
 }
 
 /* Values of the first array that are, or are not, in all others. */
 static enum errc select_values(struct fn_call *call, bool wants_in)
 {
-    size_t kept = 0;
-    struct val *items = fn_room(call, val_count(call->args[0]));
-    struct val *other = fn_room(call, count_all(call));
-    size_t count = unique_in_order(call, items, copy_items(call->args[0], items));
-    for (size_t i = 0; i < count; i++) {
-        bool keeps = true;
-        for (int k = 1; keeps && k < call->count; k++) {
-            size_t n = copy_items(call->args[k], other);
-            keeps = holds(other, n, items[i]) == wants_in;
-        }
-        if (keeps)
-            items[kept++] = items[i];
+    struct set left = set_of(call, call->args[0]);
+
+    for (int k = 1; k < call->count; k++) {
+        struct set other = set_of(call, call->args[k]);
+        size_t kept = 0;
+        for (size_t i = 0; i < left.count; i++)
+            if (set_holds(&other, left.items[i]) == wants_in)
+                left.items[kept++] = left.items[i];
+        left.count = kept; /* its table is not asked any more */
     }
-    return fn_return(call, array_of(call, items, kept));
+    return fn_return(call, array_of(call, left.items, left.count));
 }
 
 static enum errc fn_intersection(struct fn_call *call)
@@ -279,14 +319,40 @@ static enum errc fn_minus(struct fn_call *call)
 
 static enum errc fn_outersection(struct fn_call *call)
 {
-    size_t total = count_all(call), kept = 0, count = 0;
-    struct val *all = fn_room(call, total), *items = fn_room(call, total);
+    struct set s = set_room(call, count_all(call));
+    uint32_t *times = arena_zalloc(call->arena, (count_all(call) + 1) * sizeof *times);
+    size_t kept = 0;
+
     for (int i = 0; i < call->count; i++)
-        count += copy_items(call->args[i], all + count);
-    for (size_t i = 0; i < count; i++)
-        if (!holds(all, i, all[i]) && !holds(all + i + 1, count - i - 1, all[i]))
-            items[kept++] = all[i];
-    return fn_return(call, array_of(call, items, kept));
+        for (size_t k = 0; k < val_count(call->args[i]); k++)
+            times[set_add(&s, val_at(call->args[i], k))]++;
+    for (size_t i = 0; i < s.count; i++)
+        if (times[i] == 1)
+            s.items[kept++] = s.items[i];
+    return fn_return(call, array_of(call, s.items, kept));
+}
+
+static enum errc fn_jaccard(struct fn_call *call)
+{
+    struct set a = set_of(call, call->args[0]), all = set_of_all(call);
+    struct set b = set_of(call, call->args[1]);
+
+    if (!all.count)
+        return fn_return_int(call, 1);
+    return fn_return_double(call, (double)(a.count + b.count - all.count) / (double)all.count);
+}
+
+/* The first elements of all arrays, then the second ones, and so on. */
+static enum errc fn_interleave(struct fn_call *call)
+{
+    size_t total = count_all(call), count = 0;
+    struct val *items = fn_room(call, total);
+
+    for (size_t at = 0; count < total; at++)
+        for (int i = 0; i < call->count; i++)
+            if (at < val_count(call->args[i]))
+                items[count++] = val_at(call->args[i], at);
+    return fn_return(call, array_of(call, items, count));
 }
 
 static enum errc fn_remove_value(struct fn_call *call)
@@ -315,10 +381,9 @@ static enum errc fn_remove_values(struct fn_call *call)
     if (!fn_is(call, 1, VAL_ARRAY))
         return fn_bad_arg(call, 1, "an array");
     struct val *items = fn_room(call, val_count(call->args[0]));
-    struct val *gone = fn_room(call, val_count(call->args[1]));
-    size_t n = copy_items(call->args[1], gone);
+    struct set gone = set_of(call, call->args[1]);
     for (size_t i = 0; i < val_count(call->args[0]); i++)
-        if (!holds(gone, n, val_at(call->args[0], i)))
+        if (!set_holds(&gone, val_at(call->args[0], i)))
             items[kept++] = val_at(call->args[0], i);
     return fn_return(call, array_of(call, items, kept));
 }
@@ -334,6 +399,28 @@ static enum errc fn_remove_nth(struct fn_call *call)
         count--;
     }
     return fn_return(call, array_of(call, items, (size_t)count));
+}
+
+static enum errc fn_replace_nth(struct fn_call *call)
+{
+    int64_t count = (int64_t)val_count(call->args[0]), at = fn_int_arg(call, 1);
+    void *room;
+
+    if (!fn_is(call, 1, VAL_NUMBER))
+        return fn_bad_arg(call, 1, "a place");
+    at = at < 0 ? (at + count < 0 ? 0 : at + count) : at;
+    if (at > REPLACE_MAX || (at > count && call->count < 4))
+        return fn_bad_arg(call, at > REPLACE_MAX ? 1 : 3,
+                          at > REPLACE_MAX ? "a place up to 10000000" : "a value for the gap");
+    size_t size = (size_t)(at < count ? count : at + 1);
+    enum errc rc = arena_try(call->arena, size * sizeof(struct val), &room, call->err);
+    if (rc != OK)
+        return rc;
+    struct val *items = room;
+    for (size_t i = copy_items(call->args[0], items); i < size; i++)
+        items[i] = fn_arg(call, 3);
+    items[at] = call->args[2];
+    return fn_return(call, array_of(call, items, size));
 }
 
 static enum errc fn_position(struct fn_call *call)
@@ -368,6 +455,10 @@ const struct fn fn_array[] = {
     { "INTERSECTION", 2, -1, "a", FN_PURE, fn_intersection, "Values that are in all arrays." },
     { "MINUS", 2, -1, "a", FN_PURE, fn_minus, "Values of the first that are in no other." },
     { "OUTERSECTION", 2, -1, "a", FN_PURE, fn_outersection, "Values that occur exactly once." },
+    { "JACCARD", 2, 2, "a", FN_PURE, fn_jaccard, "Common values as a part of all values." },
+    { "INTERLEAVE", 2, -1, "a", FN_PURE, fn_interleave, "Elements of several arrays in turn." },
+    { "REPLACE_NTH", 3, 4, "A.", FN_PURE, fn_replace_nth,
+      "With another element at a place; a gap is filled with the fourth value." },
     { "REMOVE_VALUE", 2, 3, "A.", FN_PURE, fn_remove_value, "Without a value." },
     { "REMOVE_VALUES", 2, 2, "A.", FN_PURE, fn_remove_values, "Without several values." },
     { "REMOVE_NTH", 2, 2, "a.", FN_PURE, fn_remove_nth, "Without the element at a place." },

@@ -1,198 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dates are milliseconds since 1970 or ISO 8601 texts, always UTC. The calendar
- * is the proleptic Gregorian one, by days since 1970-03-01 shifted eras (Howard
- * Hinnant, "chrono-compatible low-level date algorithms").
+ * Dates are milliseconds since 1970 or ISO 8601 texts in UTC. Functions that take a zone
+ * compute with the local time there.
  */
-#include "query/fn_support.h"
+#include "query/fn_date_arg.h"
 #include <math.h>
-#include <stdio.h>
-
-#define DAY_MS INT64_C(86400000)
-/* Years -9999 to 9999. */
-#define DATE_MIN (-INT64_C(377705116800000))
-#define DATE_MAX INT64_C(253402300799999)
-
-struct date {
-    int64_t year;
-    int month, day, hour, minute, second, ms;
-};
-
-static int64_t days_of(int64_t y, int m, int d)
-{
-    y -= m <= 2;
-    int64_t era = (y >= 0 ? y : y - 399) / 400;
-    int64_t yoe = y - era * 400;
-    int64_t doy = (153 * (m + (m > 2 ? -3 : 9)) + 2) / 5 + d - 1;
-    int64_t doe = yoe * 365 + yoe / 4 - yoe / 100 + doy;
-    return era * 146097 + doe - 719468;
-}
-
-static int64_t date_ms(const struct date *d)
-{
-    return days_of(d->year, d->month, d->day) * DAY_MS + d->hour * INT64_C(3600000) +
-           d->minute * INT64_C(60000) + d->second * INT64_C(1000) + d->ms;
-}
-
-static int64_t floor_div(int64_t a, int64_t b)
-{
-    return a / b - (a % b != 0 && (a < 0) != (b < 0));
-}
-
-static struct date date_of(int64_t ms)
-{
-    int64_t days = floor_div(ms, DAY_MS), rest = ms - days * DAY_MS;
-    int64_t z = days + 719468, era = (z >= 0 ? z : z - 146096) / 146097;
-    int64_t doe = z - era * 146097;
-    int64_t yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
-    int64_t doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    int64_t mp = (5 * doy + 2) / 153;
-    struct date d = { .day = (int)(doy - (153 * mp + 2) / 5 + 1),
-                      .month = (int)(mp < 10 ? mp + 3 : mp - 9) };
-
-    d.year = yoe + era * 400 + (d.month <= 2);
-    d.hour = (int)(rest / 3600000);
-    d.minute = (int)(rest / 60000 % 60);
-    d.second = (int)(rest / 1000 % 60);
-    d.ms = (int)(rest % 1000);
-    return d;
-}
-
-static int days_in_month(int64_t y, int m)
-{
-    static const int days[] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
-    bool is_leap = (y % 4 == 0 && y % 100 != 0) || y % 400 == 0;
-
-    return days[m - 1] + (m == 2 && is_leap);
-}
-
-/* ---- reading ---- */
-
-static bool digits(struct slice *s, int min, int max, int *out)
-{
-    int n = 0;
-
-    *out = 0;
-    while (n < max && s->len && s->ptr[0] >= '0' && s->ptr[0] <= '9') {
-        *out = *out * 10 + (s->ptr[0] - '0');
-        *s = slice_of(s->ptr + 1, s->len - 1);
-        n++;
-    }
-    return n >= min;
-}
-
-static bool skip(struct slice *s, const char *chars)
-{
-    if (!s->len || !strchr(chars, s->ptr[0]))
-        return false;
-    *s = slice_of(s->ptr + 1, s->len - 1);
-    return true;
-}
-
-static bool read_time(struct slice *s, struct date *d)
-{
-    if (!digits(s, 1, 2, &d->hour) || !skip(s, ":") || !digits(s, 1, 2, &d->minute))
-        return false;
-    if (skip(s, ":")) {
-        if (!digits(s, 1, 2, &d->second))
-            return false;
-        if (skip(s, ".,")) {
-            int scale = 100;
-            if (!s->len || s->ptr[0] < '0' || s->ptr[0] > '9')
-                return false;
-            while (s->len && s->ptr[0] >= '0' && s->ptr[0] <= '9') {
-                d->ms += (s->ptr[0] - '0') * scale;
-                scale /= 10;
-                *s = slice_of(s->ptr + 1, s->len - 1);
-            }
-        }
-    }
-    return true;
-}
-
-/* Z, +hh:mm, -hhmm; *shift_ms is what to subtract. */
-static bool read_zone(struct slice *s, int64_t *shift_ms)
-{
-    int hours, minutes = 0;
-
-    *shift_ms = 0;
-    if (!s->len || skip(s, "zZ"))
-        return true;
-    bool is_west = s->ptr[0] == '-';
-    if (!skip(s, "+-") || !digits(s, 2, 2, &hours))
-        return false;
-    skip(s, ":");
-    if (s->len && !digits(s, 2, 2, &minutes))
-        return false;
-    *shift_ms = (hours * INT64_C(60) + minutes) * 60000 * (is_west ? -1 : 1);
-    return hours <= 23 && minutes <= 59;
-}
-
-static bool parse_date(struct slice s, int64_t *ms)
-{
-    struct date d = { .month = 1, .day = 1 };
-    int64_t shift;
-    int year;
-
-    while (s.len && s.ptr[0] == ' ')
-        s = slice_of(s.ptr + 1, s.len - 1);
-    while (s.len && s.ptr[s.len - 1] == ' ')
-        s.len--;
-    bool is_negative = skip(&s, "-");
-    if (!is_negative)
-        skip(&s, "+");
-    if (!digits(&s, 4, 6, &year))
-        return false;
-    d.year = is_negative ? -year : year;
-    if (skip(&s, "-")) {
-        if (!digits(&s, 1, 2, &d.month))
-            return false;
-        if (skip(&s, "-") && !digits(&s, 1, 2, &d.day))
-            return false;
-    }
-    if (skip(&s, "tT ") && !read_time(&s, &d))
-        return false;
-    if (!read_zone(&s, &shift) || s.len)
-        return false;
-    if (d.month < 1 || d.month > 12 || d.day < 1 || d.day > days_in_month(d.year, d.month) ||
-        d.hour > 23 || d.minute > 59 || d.second > 59)
-        return false;
-    *ms = date_ms(&d) - shift;
-    return *ms >= DATE_MIN && *ms <= DATE_MAX;
-}
-
-static bool read_date(struct fn_call *call, int i, int64_t *ms)
-{
-    struct val v = fn_arg(call, i);
-    bool is_ok = false;
-
-    if (val_type(v) == VAL_NUMBER) {
-        *ms = val_int(v);
-        is_ok = *ms >= DATE_MIN && *ms <= DATE_MAX;
-    } else if (val_type(v) == VAL_STRING) {
-        is_ok = parse_date(val_string(v), ms);
-    }
-    if (!is_ok) {
-        fn_warn(call, 1572, "invalid date value");
-        call->result = val_null;
-    }
-    return is_ok;
-}
-
-static enum errc return_date(struct fn_call *call, int64_t ms)
-{
-    char text[48];
-    struct date d = date_of(ms);
-
-    if (ms < DATE_MIN || ms > DATE_MAX) {
-        fn_warn(call, 1572, "invalid date value");
-        return fn_return(call, val_null);
-    }
-    snprintf(text, sizeof text, "%s%04lld-%02d-%02dT%02d:%02d:%02d.%03dZ", d.year < 0 ? "-" : "",
-             (long long)(d.year < 0 ? -d.year : d.year), d.month, d.day, d.hour, d.minute, d.second,
-             d.ms);
-    return fn_return_text(call, slice_str(text));
-}
 
 /* A date, or its parts as arguments. */
 static bool read_date_or_parts(struct fn_call *call, int64_t *ms)
@@ -200,24 +12,26 @@ static bool read_date_or_parts(struct fn_call *call, int64_t *ms)
     struct date d = { .month = 1, .day = 1 };
 
     if (call->count == 1)
-        return read_date(call, 0, ms);
+        return fn_date_arg(call, 0, ms);
     int64_t p[7] = { 0, 1, 1 };
     for (int i = 0; i < call->count && i < 7; i++)
         p[i] = fn_int_arg(call, i);
-    bool is_ok = p[0] >= -9999 && p[0] <= 9999 && p[1] >= 1 && p[1] <= 12 && p[2] >= 1 &&
-                 p[2] <= 31 && p[3] >= 0 && p[3] <= 23 && p[4] >= 0 && p[4] <= 59 && p[5] >= 0 &&
-                 p[5] <= 59 && p[6] >= 0 && p[6] <= 999;
-    if (!is_ok) {
+    bool is_ok = p[0] >= -9999 && p[0] <= 9999 && p[1] >= 1 && p[1] <= 12 && p[2] >= 1;
+    for (int i = 2; i < 7; i++) /* beyond its largest a part runs over into the next one */
+        is_ok = is_ok && p[i] >= 0 && p[i] <= INT32_MAX;
+    d = (struct date){ p[0], (int)(is_ok ? p[1] : 1), 1, 0, 0, 0, 0 };
+    if (is_ok)
+        *ms =
+            date_ms(&d) + (p[2] - 1) * DAY_MS + p[3] * 3600000 + p[4] * 60000 + p[5] * 1000 + p[6];
+    if (!is_ok || *ms > DATE_MAX) {
         fn_warn(call, 1572, "invalid date value");
         call->result = val_null;
         return false;
     }
-    d = (struct date){ p[0], (int)p[1], (int)p[2], (int)p[3], (int)p[4], (int)p[5], (int)p[6] };
-    *ms = date_ms(&d);
     return true;
 }
 
-/* ---- functions ---- */
+/* ---- now, texts, numbers ---- */
 
 static enum errc fn_date_now(struct fn_call *call)
 {
@@ -228,7 +42,7 @@ static enum errc fn_date_iso8601(struct fn_call *call)
 {
     int64_t ms;
 
-    return read_date_or_parts(call, &ms) ? return_date(call, ms) : OK;
+    return read_date_or_parts(call, &ms) ? fn_return_date(call, ms) : OK;
 }
 
 static enum errc fn_date_timestamp(struct fn_call *call)
@@ -243,8 +57,10 @@ static enum errc fn_is_datestring(struct fn_call *call)
     int64_t ms;
 
     return fn_return_bool(call,
-                          fn_is(call, 0, VAL_STRING) && parse_date(val_string(call->args[0]), &ms));
+                          fn_is(call, 0, VAL_STRING) && date_parse(val_string(call->args[0]), &ms));
 }
+
+/* ---- parts ---- */
 
 enum date_part {
     PART_YEAR,
@@ -256,27 +72,35 @@ enum date_part {
     PART_MS,
     PART_WEEKDAY,
     PART_YEARDAY,
-    PART_QUARTER
+    PART_QUARTER,
+    PART_WEEK,
+    PART_MONTH_DAYS
 };
 
+/* The second argument may be a zone. */
 static enum errc date_part(struct fn_call *call, enum date_part part)
 {
     int64_t ms;
+    bool is_date;
+    enum errc rc = fn_local_date_arg(call, 0, 1, &ms, &is_date);
 
-    if (!read_date(call, 0, &ms))
-        return OK;
+    if (rc != OK || !is_date)
+        return rc;
     struct date d = date_of(ms);
-    int64_t days = floor_div(ms, DAY_MS);
-    const int64_t parts[] = { d.year,
-                              d.month,
-                              d.day,
-                              d.hour,
-                              d.minute,
-                              d.second,
-                              d.ms,
-                              ((days + 4) % 7 + 7) % 7,
-                              days - days_of(d.year, 1, 1) + 1,
-                              (d.month + 2) / 3 };
+    const int64_t parts[] = {
+        [PART_YEAR] = d.year,
+        [PART_MONTH] = d.month,
+        [PART_DAY] = d.day,
+        [PART_HOUR] = d.hour,
+        [PART_MINUTE] = d.minute,
+        [PART_SECOND] = d.second,
+        [PART_MS] = d.ms,
+        [PART_WEEKDAY] = date_weekday(ms),
+        [PART_YEARDAY] = date_yearday(ms),
+        [PART_QUARTER] = (d.month + 2) / 3,
+        [PART_WEEK] = date_week(ms).week,
+        [PART_MONTH_DAYS] = date_days_in_month(d.year, d.month),
+    };
     return fn_return_int(call, parts[part]);
 }
 
@@ -296,113 +120,64 @@ PART_FN(fn_date_ms, PART_MS)
 PART_FN(fn_date_weekday, PART_WEEKDAY)
 PART_FN(fn_date_yearday, PART_YEARDAY)
 PART_FN(fn_date_quarter, PART_QUARTER)
+PART_FN(fn_date_week, PART_WEEK)
+PART_FN(fn_date_month_days, PART_MONTH_DAYS)
+
+static enum errc fn_date_week_year(struct fn_call *call)
+{
+    int64_t ms;
+    bool is_date;
+    enum errc rc = fn_local_date_arg(call, 0, 1, &ms, &is_date);
+
+    if (rc != OK || !is_date)
+        return rc;
+    struct week w = date_week(ms);
+    struct slice names[] = { slice_str("week"), slice_str("year") };
+    struct val values[] = { val_new_int(call->arena, w.week), val_new_int(call->arena, w.year) };
+    return fn_return(call, val_new_object(call->arena, names, values, 2));
+}
+
+static enum errc fn_date_leap(struct fn_call *call)
+{
+    int64_t ms;
+    bool is_date;
+    enum errc rc = fn_local_date_arg(call, 0, 1, &ms, &is_date);
+
+    if (rc != OK || !is_date)
+        return rc;
+    return fn_return_bool(call, date_is_leap(date_of(ms).year));
+}
 
 /* ---- arithmetic ---- */
 
-struct unit {
-    const char *names[4];
-    double ms;  /* of one, on average */
-    int months; /* of one; 0 = a fixed length */
-};
-
-static const struct unit units[] = {
-    { { "y", "year", "years" }, 31556952000.0, 12 },
-    { { "m", "month", "months" }, 2629746000.0, 1 },
-    { { "w", "week", "weeks" }, 604800000.0, 0 },
-    { { "d", "day", "days" }, 86400000.0, 0 },
-    { { "h", "hour", "hours" }, 3600000.0, 0 },
-    { { "i", "minute", "minutes" }, 60000.0, 0 },
-    { { "s", "second", "seconds" }, 1000.0, 0 },
-    { { "f", "millisecond", "milliseconds" }, 1.0, 0 },
-};
-
-static const struct unit *find_unit(struct slice name)
-{
-    for (size_t i = 0; i < ARRAY_LEN(units); i++)
-        for (size_t k = 0; k < 3; k++)
-            if (slice_is(name, units[i].names[k]))
-                return &units[i];
-    return NULL;
-}
-
-static int64_t add_months(int64_t ms, int64_t months)
-{
-    struct date d = date_of(ms);
-    int64_t all = d.year * 12 + d.month - 1 + months;
-
-    d.year = floor_div(all, 12);
-    d.month = (int)(all - d.year * 12) + 1;
-    return date_ms(&d); /* the 31st of a short month runs over, as in ArangoDB */
-}
-
-/* "P1Y2M3W4DT5H6M7.8S" applied with a sign. */
-static bool add_duration(struct slice s, int sign, int64_t *ms)
-{
-    bool in_time = false, any = false;
-
-    if (!skip(&s, "P"))
-        return false;
-    while (s.len) {
-        if (skip(&s, "T")) {
-            in_time = true;
-            continue;
-        }
-        int whole;
-        double n;
-        if (!digits(&s, 1, 9, &whole))
-            return false;
-        n = whole;
-        if (skip(&s, ".,")) {
-            double scale = 0.1;
-            for (; s.len && s.ptr[0] >= '0' && s.ptr[0] <= '9'; scale /= 10) {
-                n += (s.ptr[0] - '0') * scale;
-                s = slice_of(s.ptr + 1, s.len - 1);
-            }
-        }
-        if (!s.len)
-            return false;
-        char c = s.ptr[0];
-        s = slice_of(s.ptr + 1, s.len - 1);
-        const char *unit = !in_time ? (c == 'Y'   ? "y"
-                                       : c == 'M' ? "m"
-                                       : c == 'W' ? "w"
-                                       : c == 'D' ? "d"
-                                                  : "")
-                                    : (c == 'H'   ? "h"
-                                       : c == 'M' ? "i"
-                                       : c == 'S' ? "s"
-                                                  : "");
-        const struct unit *u = find_unit(slice_str(unit));
-        if (!u)
-            return false;
-        *ms = u->months ? add_months(*ms, (int64_t)n * u->months * sign)
-                        : *ms + (int64_t)(n * u->ms) * sign;
-        any = true;
-    }
-    return any;
-}
-
 static enum errc shift_date(struct fn_call *call, int sign)
 {
+    /* The unit and the number may change places, as in ArangoDB. */
+    bool is_turned = fn_is(call, 1, VAL_STRING) && fn_is(call, 2, VAL_NUMBER);
+    int amount_at = is_turned ? 2 : 1, unit_at = is_turned ? 1 : 2;
+    enum date_unit unit;
+    bool is_date, is_duration = call->count == 2 || !fn_is(call, amount_at, VAL_NUMBER);
+    int zone_at = is_duration ? 2 : 3;
     int64_t ms;
+    enum errc rc = fn_local_date_arg(call, 0, zone_at, &ms, &is_date);
 
-    if (!read_date(call, 0, &ms))
-        return OK;
-    if (call->count == 2) {
-        if (!add_duration(fn_text_arg(call, 1), sign, &ms))
-            return fn_bad_arg(call, 1, "an ISO 8601 duration");
-        return return_date(call, ms);
+    if (rc != OK || !is_date)
+        return rc;
+    if (is_duration) {
+        if (!fn_is(call, 1, VAL_STRING) || !date_add_duration(val_string(call->args[1]), sign, &ms))
+            return fn_bad_arg(call, 1, "an ISO 8601 duration, or a number with a unit");
+        return fn_return_local_date(call, ms, zone_at);
     }
-    const struct unit *u = find_unit(fn_text_arg(call, 2));
-    double amount = fn_number_arg(call, 1) * sign;
-    if (!u || !fn_is(call, 1, VAL_NUMBER) || fabs(amount) > 1e15)
-        return fn_bad_arg(call, u ? 1 : 2, u ? "a number" : "a unit such as \"days\"");
-    if (u->months && fabs(amount) < 1e7)
-        return return_date(call, add_months(ms, (int64_t)amount * u->months));
-    double result = (double)ms + amount * u->ms;
-    if (fabs(result) > 1e16)
-        result = 1e16;
-    return return_date(call, (int64_t)result);
+    double amount = fn_number_arg(call, amount_at) * sign;
+    if (!fn_unit_arg(call, unit_at, &unit))
+        return OK;
+    if (unit <= UNIT_MONTH)
+        return fn_return_local_date(call,
+                                    date_add_months(ms, (int64_t)fmax(fmin(amount, 1e9), -1e9) *
+                                                            (unit == UNIT_YEAR ? 12 : 1)),
+                                    zone_at);
+    double result = (double)ms + amount * date_unit_ms(unit);
+    return fn_return_local_date(call, (int64_t)fmax(fmin(result, 1e16), -1e16), zone_at);
 }
 
 static enum errc fn_date_add(struct fn_call *call)
@@ -415,18 +190,101 @@ static enum errc fn_date_subtract(struct fn_call *call)
     return shift_date(call, -1);
 }
 
+/* Two dates, each in its zone; one zone holds for both. */
+static enum errc read_two(struct fn_call *call, int zones_at, int64_t *a, int64_t *b, bool *is_ok)
+{
+    int second = val_is_null(fn_arg(call, zones_at + 1)) ? zones_at : zones_at + 1;
+    enum errc rc = fn_local_date_arg(call, 0, zones_at, a, is_ok);
+
+    return rc == OK && *is_ok ? fn_local_date_arg(call, 1, second, b, is_ok) : rc;
+}
+
 static enum errc fn_date_diff(struct fn_call *call)
 {
+    bool has_flag = !fn_is(call, 3, VAL_STRING), is_ok;
+    enum date_unit unit;
     int64_t a, b;
+    enum errc rc = read_two(call, has_flag ? 4 : 3, &a, &b, &is_ok);
 
-    if (!read_date(call, 0, &a) || !read_date(call, 1, &b))
-        return OK;
-    const struct unit *u = find_unit(fn_text_arg(call, 2));
-    if (!u)
-        return fn_bad_arg(call, 2, "a unit such as \"days\"");
-    double n = (double)(b - a) / u->ms;
-    return val_truth(fn_arg(call, 3)) ? fn_return_double(call, n)
-                                      : fn_return_int(call, (int64_t)trunc(n));
+    if (rc != OK || !is_ok || !fn_unit_arg(call, 2, &unit))
+        return rc;
+    double n = (double)(b - a) / date_unit_ms(unit);
+    return has_flag && val_truth(fn_arg(call, 3)) ? fn_return_double(call, n)
+                                                  : fn_return_int(call, (int64_t)trunc(n));
+}
+
+static int64_t part_of(const struct date *d, enum date_unit unit)
+{
+    const int64_t parts[] = {
+        [UNIT_YEAR] = d->year,     [UNIT_MONTH] = d->month, [UNIT_WEEK] = 0,
+        [UNIT_DAY] = d->day,       [UNIT_HOUR] = d->hour,   [UNIT_MINUTE] = d->minute,
+        [UNIT_SECOND] = d->second, [UNIT_MS] = d->ms
+    };
+
+    return parts[unit];
+}
+
+static enum errc fn_date_compare(struct fn_call *call)
+{
+    enum date_unit from, to;
+    bool is_ok,
+        has_end = fn_is(call, 3, VAL_STRING) && date_unit_find(val_string(call->args[3]), &to);
+    int64_t a, b;
+    enum errc rc = read_two(call, has_end || val_is_null(fn_arg(call, 3)) ? 4 : 3, &a, &b, &is_ok);
+
+    if (rc != OK || !is_ok || !fn_unit_arg(call, 2, &from))
+        return rc;
+    to = has_end ? to : from;
+    if (from == UNIT_WEEK || to == UNIT_WEEK)
+        return fn_bad_arg(call, from == UNIT_WEEK ? 2 : 3, "a unit other than a week");
+    if (to < from)
+        return fn_bad_arg(call, 3, "a unit that is not longer than the first one");
+    struct date x = date_of(a), y = date_of(b);
+    for (int unit = (int)from; unit <= (int)to; unit++)
+        if (part_of(&x, (enum date_unit)unit) != part_of(&y, (enum date_unit)unit))
+            return fn_return_bool(call, false);
+    return fn_return_bool(call, true);
+}
+
+static enum errc fn_date_trunc(struct fn_call *call)
+{
+    enum date_unit unit;
+    int64_t ms;
+    bool is_date;
+    enum errc rc = fn_local_date_arg(call, 0, 2, &ms, &is_date);
+
+    if (rc != OK || !is_date || !fn_unit_arg(call, 1, &unit))
+        return rc;
+    if (unit == UNIT_WEEK)
+        return fn_bad_arg(call, 1, "a unit other than a week");
+    struct date d = date_of(ms);
+    struct date cut = { .year = d.year, .month = 1, .day = 1 };
+    cut.month = unit >= UNIT_MONTH ? d.month : 1;
+    cut.day = unit >= UNIT_DAY ? d.day : 1;
+    cut.hour = unit >= UNIT_HOUR ? d.hour : 0;
+    cut.minute = unit >= UNIT_MINUTE ? d.minute : 0;
+    cut.second = unit >= UNIT_SECOND ? d.second : 0;
+    cut.ms = unit >= UNIT_MS ? d.ms : 0;
+    return fn_return_local_date(call, date_ms(&cut), 2);
+}
+
+static enum errc fn_date_round(struct fn_call *call)
+{
+    enum date_unit unit;
+    double amount = fn_number_arg(call, 1);
+    int64_t ms;
+    bool is_date;
+    enum errc rc = fn_local_date_arg(call, 0, 3, &ms, &is_date);
+
+    if (rc != OK || !is_date || !fn_unit_arg(call, 2, &unit))
+        return rc;
+    if (!fn_is(call, 1, VAL_NUMBER) || amount < 1 || amount > 1e9)
+        return fn_bad_arg(call, 1, "a whole number from 1 to 1000000000");
+    if (unit <= UNIT_WEEK)
+        return fn_bad_arg(call, 2, "a unit from days to milliseconds");
+    int64_t step = (int64_t)amount * (int64_t)date_unit_ms(unit);
+    int64_t rest = ms % step;
+    return fn_return_local_date(call, ms - rest - (rest < 0 ? step : 0), 3);
 }
 
 const struct fn fn_date[] = {
@@ -434,18 +292,25 @@ const struct fn fn_date[] = {
     { "DATE_ISO8601", 1, 7, "", FN_PURE, fn_date_iso8601, "As an ISO 8601 text in UTC." },
     { "DATE_TIMESTAMP", 1, 7, "", FN_PURE, fn_date_timestamp, "As milliseconds since 1970." },
     { "IS_DATESTRING", 1, 1, "", FN_PURE, fn_is_datestring, "Is it a date text?" },
-    { "DATE_YEAR", 1, 1, "", FN_PURE, fn_date_year, "Its year." },
-    { "DATE_MONTH", 1, 1, "", FN_PURE, fn_date_month, "Its month, from 1." },
-    { "DATE_DAY", 1, 1, "", FN_PURE, fn_date_day, "Its day of the month." },
-    { "DATE_HOUR", 1, 1, "", FN_PURE, fn_date_hour, "Its hour." },
-    { "DATE_MINUTE", 1, 1, "", FN_PURE, fn_date_minute, "Its minute." },
-    { "DATE_SECOND", 1, 1, "", FN_PURE, fn_date_second, "Its second." },
-    { "DATE_MILLISECOND", 1, 1, "", FN_PURE, fn_date_ms, "Its millisecond." },
-    { "DATE_DAYOFWEEK", 1, 1, "", FN_PURE, fn_date_weekday, "Day of the week, Sunday is 0." },
-    { "DATE_DAYOFYEAR", 1, 1, "", FN_PURE, fn_date_yearday, "Day of the year, from 1." },
-    { "DATE_QUARTER", 1, 1, "", FN_PURE, fn_date_quarter, "Its quarter." },
-    { "DATE_ADD", 2, 3, "", FN_PURE, fn_date_add, "A later date." },
-    { "DATE_SUBTRACT", 2, 3, "", FN_PURE, fn_date_subtract, "An earlier date." },
-    { "DATE_DIFF", 3, 4, "", FN_PURE, fn_date_diff, "Time between two dates in a unit." },
+    { "DATE_YEAR", 1, 2, "", FN_PURE, fn_date_year, "Its year; a zone may be named." },
+    { "DATE_MONTH", 1, 2, "", FN_PURE, fn_date_month, "Its month, from 1." },
+    { "DATE_DAY", 1, 2, "", FN_PURE, fn_date_day, "Its day of the month." },
+    { "DATE_HOUR", 1, 2, "", FN_PURE, fn_date_hour, "Its hour." },
+    { "DATE_MINUTE", 1, 2, "", FN_PURE, fn_date_minute, "Its minute." },
+    { "DATE_SECOND", 1, 2, "", FN_PURE, fn_date_second, "Its second." },
+    { "DATE_MILLISECOND", 1, 2, "", FN_PURE, fn_date_ms, "Its millisecond." },
+    { "DATE_DAYOFWEEK", 1, 2, "", FN_PURE, fn_date_weekday, "Day of the week, Sunday is 0." },
+    { "DATE_DAYOFYEAR", 1, 2, "", FN_PURE, fn_date_yearday, "Day of the year, from 1." },
+    { "DATE_ISOWEEK", 1, 2, "", FN_PURE, fn_date_week, "Week of the year by ISO 8601." },
+    { "DATE_ISOWEEKYEAR", 1, 2, "", FN_PURE, fn_date_week_year, "That week and its year." },
+    { "DATE_LEAPYEAR", 1, 2, "", FN_PURE, fn_date_leap, "Is its year a leap year?" },
+    { "DATE_DAYS_IN_MONTH", 1, 2, "", FN_PURE, fn_date_month_days, "Days of its month." },
+    { "DATE_QUARTER", 1, 2, "", FN_PURE, fn_date_quarter, "Its quarter." },
+    { "DATE_ADD", 2, 4, "", FN_PURE, fn_date_add, "A later date." },
+    { "DATE_SUBTRACT", 2, 4, "", FN_PURE, fn_date_subtract, "An earlier date." },
+    { "DATE_DIFF", 3, 6, "", FN_PURE, fn_date_diff, "Time between two dates in a unit." },
+    { "DATE_COMPARE", 3, 6, "", FN_PURE, fn_date_compare, "Are parts of two dates equal?" },
+    { "DATE_TRUNC", 2, 3, "", FN_PURE, fn_date_trunc, "The start of the unit it is in." },
+    { "DATE_ROUND", 3, 4, "", FN_PURE, fn_date_round, "The start of its bin of equal length." },
     { 0 },
 };

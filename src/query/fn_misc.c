@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions on documents, databases and errors. */
+#include "query/calendar.h"
 #include "query/fn_support.h"
 #include "store/doc.h"
+#include "store/ids.h"
 
 static enum errc fn_not_null(struct fn_call *call)
 {
@@ -182,6 +184,65 @@ static enum errc fn_collection_count(struct fn_call *call)
     return rc == OK ? fn_return_int(call, (int64_t)count) : rc;
 }
 
+static enum errc fn_current_user(struct fn_call *call)
+{
+    return call->user.len ? fn_return_text(call, call->user) : fn_return(call, val_null);
+}
+
+/* Every object of ours has each name once. */
+static enum errc fn_check_document(struct fn_call *call)
+{
+    return fn_return_bool(call, fn_is(call, 0, VAL_OBJECT));
+}
+
+static enum errc fn_decode_rev(struct fn_call *call)
+{
+    char text[DATE_TEXT_BYTES];
+    uint64_t rev;
+
+    if (!fn_is(call, 0, VAL_STRING) || !rev_decode(val_string(call->args[0]), &rev))
+        return fn_bad_arg(call, 0, "the _rev of a document");
+    date_print((int64_t)rev_ms(rev), true, text);
+    struct slice names[] = { slice_str("date"), slice_str("count") };
+    struct val values[] = { val_new_string(call->arena, slice_str(text)),
+                            val_new_int(call->arena, rev_count(rev)) };
+    return fn_return(call, val_new_object(call->arena, names, values, 2));
+}
+
+/* Without a cluster the shard of a collection is the collection, as in ArangoDB. */
+static enum errc fn_shard_id(struct fn_call *call)
+{
+    struct slice name = fn_text_arg(call, 0);
+
+    if (!fn_is(call, 1, VAL_OBJECT))
+        return fn_bad_arg(call, 1, "an object");
+    if (!call->txn || !catalog_collection(txn_catalog(call->txn), call->db_id, name))
+        return fail_num(call->err, 1203, "collection or view not found: %.*s", SLICE_ARG(name));
+    return fn_return_text(call, name);
+}
+
+static enum errc fn_in_range(struct fn_call *call)
+{
+    bool with_low = val_truth(call->args[3]), with_high = val_truth(call->args[4]);
+    int low = val_compare(call->args[0], call->args[1], call->collator);
+    int high = val_compare(call->args[0], call->args[2], call->collator);
+
+    return fn_return_bool(call,
+                          (with_low ? low >= 0 : low > 0) && (with_high ? high <= 0 : high < 0));
+}
+
+static enum errc fn_min_match(struct fn_call *call)
+{
+    int64_t needed = fn_int_arg(call, call->count - 1);
+    int matches = 0;
+
+    if (!fn_is(call, call->count - 1, VAL_NUMBER) || needed < 0)
+        return fn_bad_arg(call, call->count - 1, "how many conditions must hold");
+    for (int i = 0; i < call->count - 1; i++)
+        matches += val_truth(call->args[i]);
+    return fn_return_bool(call, matches >= needed);
+}
+
 /* ---- errors on purpose ---- */
 
 static enum errc fn_fail(struct fn_call *call)
@@ -231,9 +292,18 @@ const struct fn fn_misc[] = {
     { "PARSE_KEY", 1, 1, "", FN_PURE, fn_parse_key, "Key of an _id." },
     { "PASSTHRU", 1, 1, "", 0, fn_passthru, "The argument; never computed while planning." },
     { "NOOPT", 1, 1, "", 0, fn_passthru, "The same." },
+    { "V8", 1, 1, "", 0, fn_passthru, "The same." },
+    { "NOEVAL", 1, 1, "", FN_PURE, fn_passthru, "The argument." },
     { "IS_SAME_COLLECTION", 2, 2, "", FN_PURE | FN_NAMES, fn_is_same_collection,
       "Is it of that collection?" },
     { "CURRENT_DATABASE", 0, 0, "", FN_STABLE, fn_current_database, "Name of the database." },
+    { "CURRENT_USER", 0, 0, "", FN_STABLE, fn_current_user,
+      "Name of the user; null when no credentials are asked for." },
+    { "CHECK_DOCUMENT", 1, 1, "", FN_PURE, fn_check_document, "Is it an object?" },
+    { "DECODE_REV", 1, 1, "", FN_PURE, fn_decode_rev, "Date and count in a _rev of this server." },
+    { "SHARD_ID", 2, 2, "", FN_READS | FN_NAMES, fn_shard_id, "The collection: it has one shard." },
+    { "IN_RANGE", 5, 5, "", FN_PURE, fn_in_range, "Is it between two values? Flags include them." },
+    { "MIN_MATCH", 2, -1, "", FN_PURE, fn_min_match, "Do so many conditions hold?" },
     { "COLLECTION_COUNT", 1, 1, "", FN_READS | FN_NAMES, fn_collection_count,
       "Documents of a collection; LENGTH(collection) is the same." },
     { "COLLECTIONS", 0, 0, "", FN_READS, fn_collections, "Collections of the database." },

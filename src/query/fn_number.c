@@ -261,6 +261,70 @@ static enum errc fn_percentile(struct fn_call *call)
     return return_finite(call, a + (at - (double)low) * (b - a));
 }
 
+/* ---- decay: how far a number is from where it should be, as a score from 1 down to 0 ---- */
+
+struct decay {
+    double origin, scale, offset, at_scale;
+    char shape; /* 'g' Gaussian, 'e' exponential, 'l' linear */
+};
+
+static double decay_score(const struct decay *d, double value)
+{
+    double x = fmax(0, fabs(value - d->origin) - d->offset) / d->scale;
+
+    switch (d->shape) {
+    case 'g':
+        return pow(d->at_scale, x * x);
+    case 'e':
+        return pow(d->at_scale, x);
+    default:
+        return fmax(0, 1 - x * (1 - d->at_scale));
+    }
+}
+
+static enum errc decay(struct fn_call *call, char shape)
+{
+    struct decay d = { fn_number_arg(call, 1), fn_number_arg(call, 2), fn_number_arg(call, 3),
+                       fn_number_arg(call, 4), shape };
+    struct val v = call->args[0];
+
+    for (int i = 1; i < 5; i++)
+        if (!fn_is(call, i, VAL_NUMBER))
+            return fn_bad_arg(call, i, "a number");
+    if (!(d.scale > 0))
+        return fn_bad_arg(call, 2, "a scale above 0");
+    if (!(d.offset >= 0))
+        return fn_bad_arg(call, 3, "an offset from 0");
+    if (!(d.at_scale > 0 && d.at_scale < 1))
+        return fn_bad_arg(call, 4, "a decay between 0 and 1, both excluded");
+    if (val_type(v) == VAL_NUMBER)
+        return fn_return_double(call, decay_score(&d, val_double(v)));
+    if (val_type(v) != VAL_ARRAY)
+        return fn_bad_arg(call, 0, "a number or an array of numbers");
+    struct val *items = fn_room(call, val_count(v));
+    for (size_t i = 0; i < val_count(v); i++) {
+        if (val_type(val_at(v, i)) != VAL_NUMBER)
+            return fn_bad_arg(call, 0, "an array of numbers");
+        items[i] = val_new_double(call->arena, decay_score(&d, val_double(val_at(v, i))));
+    }
+    return fn_return(call, val_new_array(call->arena, items, val_count(v)));
+}
+
+static enum errc fn_decay_gauss(struct fn_call *call)
+{
+    return decay(call, 'g');
+}
+
+static enum errc fn_decay_exp(struct fn_call *call)
+{
+    return decay(call, 'e');
+}
+
+static enum errc fn_decay_linear(struct fn_call *call)
+{
+    return decay(call, 'l');
+}
+
 const struct fn fn_number[] = {
     { "ROUND", 1, 1, "", FN_PURE, fn_round, "The nearest whole number; halves go up." },
     { "FLOOR", 1, 1, "", FN_PURE, fn_floor, "The whole number below." },
@@ -299,5 +363,9 @@ const struct fn fn_number[] = {
     { "STDDEV_POPULATION", 1, 1, "a", FN_PURE, fn_stddev, "Standard deviation of a population." },
     { "STDDEV", 1, 1, "a", FN_PURE, fn_stddev, "As STDDEV_POPULATION." },
     { "STDDEV_SAMPLE", 1, 1, "a", FN_PURE, fn_stddev_sample, "Standard deviation of a sample." },
+    { "DECAY_GAUSS", 5, 5, "", FN_PURE, fn_decay_gauss,
+      "Score by the distance from an origin, falling as a Gaussian." },
+    { "DECAY_EXP", 5, 5, "", FN_PURE, fn_decay_exp, "The same, falling exponentially." },
+    { "DECAY_LINEAR", 5, 5, "", FN_PURE, fn_decay_linear, "The same, falling on a line." },
     { 0 },
 };

@@ -145,6 +145,42 @@ static enum errc fn_unset(struct fn_call *call)
     return pick(call, false);
 }
 
+/* Inside objects too; arrays stay as they are. */
+static struct val pick_deep(struct fn_call *call, struct val v, bool keeps)
+{
+    if (val_type(v) != VAL_OBJECT)
+        return v;
+    struct members m = room_for(call, val_count(v));
+    for (size_t i = 0; i < val_count(v); i++) {
+        if (names_hold(call, val_name_at(v, i)) != keeps)
+            continue;
+        m.names[m.count] = val_name_at(v, i);
+        m.values[m.count++] = pick_deep(call, val_at(v, i), keeps);
+    }
+    return val_new_object(call->arena, m.names, m.values, m.count);
+}
+
+static enum errc fn_keep_recursive(struct fn_call *call)
+{
+    return fn_return(call, pick_deep(call, call->args[0], true));
+}
+
+static enum errc fn_unset_recursive(struct fn_call *call)
+{
+    return fn_return(call, pick_deep(call, call->args[0], false));
+}
+
+static enum errc fn_translate(struct fn_call *call)
+{
+    struct val found;
+
+    if (!fn_is(call, 1, VAL_OBJECT))
+        return fn_bad_arg(call, 1, "an object");
+    if (val_find(call->args[1], fn_text_arg(call, 0), &found))
+        return fn_return(call, found);
+    return fn_return(call, call->count > 2 ? call->args[2] : call->args[0]);
+}
+
 static enum errc fn_zip(struct fn_call *call)
 {
     struct val keys = fn_arg(call, 0), values = fn_arg(call, 1);
@@ -219,6 +255,12 @@ const struct fn fn_object[] = {
     { "MERGE_RECURSIVE", 1, -1, "", FN_PURE, fn_merge_recursive, "The same, inside objects too." },
     { "KEEP", 2, -1, "o.", FN_PURE, fn_keep, "Only the named members." },
     { "UNSET", 2, -1, "o.", FN_PURE, fn_unset, "Without the named members." },
+    { "KEEP_RECURSIVE", 2, -1, "o.", FN_PURE, fn_keep_recursive,
+      "Only the named members, inside too." },
+    { "UNSET_RECURSIVE", 2, -1, "o.", FN_PURE, fn_unset_recursive,
+      "Without the named members, inside too." },
+    { "TRANSLATE", 2, 3, "", FN_PURE, fn_translate,
+      "What a table has for a value; else a default, else the value." },
     { "ZIP", 2, 2, "", FN_PURE, fn_zip, "An object of names and values." },
     { "ENTRIES", 1, 1, "o.", FN_PURE, fn_entries, "Pairs of name and value." },
     { "VALUE", 2, 2, "", FN_PURE, fn_value, "The value at a path." },

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions on strings. Positions count characters, not bytes. */
 #include "base/collate.h"
-#include "base/env.h"
-#include "base/hash.h"
 #include "base/val_text.h"
 #include "query/fn_support.h"
 #include "query/text_match.h"
-#include <stdio.h>
 
-enum { TEXT_MAX = 64 * MIB, REPEAT_MAX = 16 * MIB, LEVENSHTEIN_MAX = 10000 };
+enum { TEXT_MAX = 64 * MIB, REPEAT_MAX = 16 * MIB };
 
 /* Byte offset of the nth character; the end when there are fewer. */
 static size_t byte_of(struct slice s, int64_t n)
@@ -437,153 +434,6 @@ static enum errc fn_regex_split(struct fn_call *call)
     return regex_result(call, rc, &why, v);
 }
 
-/* ---- digests, encodings ---- */
-
-static enum errc return_hex(struct fn_call *call, const uint8_t *bytes, size_t len)
-{
-    char text[2 * 64 + 1];
-
-    hash_hex(bytes, len, text);
-    return fn_return_text(call, slice_str(text));
-}
-
-static enum errc fn_md5(struct fn_call *call)
-{
-    struct slice s = fn_text_arg(call, 0);
-    uint8_t out[16];
-
-    hash_md5(s.ptr, s.len, out);
-    return return_hex(call, out, sizeof out);
-}
-
-static enum errc fn_sha1(struct fn_call *call)
-{
-    struct slice s = fn_text_arg(call, 0);
-    uint8_t out[20];
-
-    hash_sha1(s.ptr, s.len, out);
-    return return_hex(call, out, sizeof out);
-}
-
-static enum errc fn_sha256(struct fn_call *call)
-{
-    struct slice s = fn_text_arg(call, 0);
-    uint8_t out[32];
-
-    hash_sha256(s.ptr, s.len, out);
-    return return_hex(call, out, sizeof out);
-}
-
-static enum errc fn_to_hex(struct fn_call *call)
-{
-    struct slice s = fn_text_arg(call, 0);
-    char *text = arena_alloc(call->arena, 2 * s.len + 1);
-
-    hash_hex((const uint8_t *)s.ptr, s.len, text);
-    return fn_return_text(call, slice_of(text, 2 * s.len));
-}
-
-static enum errc fn_to_base64(struct fn_call *call)
-{
-    struct buf text;
-
-    buf_init(&text, TEXT_MAX);
-    base64_encode(fn_text_arg(call, 0), false, &text);
-    return return_buf(call, &text);
-}
-
-static enum errc fn_encode_uri(struct fn_call *call)
-{
-    static const char plain[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.!~*'()";
-    struct slice s = fn_text_arg(call, 0);
-    struct buf text;
-
-    buf_init(&text, TEXT_MAX);
-    for (size_t i = 0; i < s.len; i++) {
-        if (s.ptr[i] && strchr(plain, s.ptr[i]))
-            buf_add_char(&text, s.ptr[i]);
-        else
-            buf_printf(&text, "%%%02X", (unsigned char)s.ptr[i]);
-    }
-    return return_buf(call, &text);
-}
-
-static enum errc fn_json_stringify(struct fn_call *call)
-{
-    struct buf text;
-
-    buf_init(&text, TEXT_MAX);
-    val_print(fn_arg(call, 0), &text);
-    return return_buf(call, &text);
-}
-
-static enum errc fn_json_parse(struct fn_call *call)
-{
-    struct error why = { 0 };
-    struct val v;
-
-    if (val_parse(val_string(call->args[0]), call->arena, &v, &why) == OK)
-        return fn_return(call, v);
-    fn_warn(call, 1542, why.text);
-    return fn_return(call, val_null);
-}
-
-static enum errc fn_uuid(struct fn_call *call)
-{
-    uint8_t b[16];
-    char hex[33], text[37];
-
-    call->env->random(call->env->ctx, b, sizeof b);
-    b[6] = (uint8_t)((b[6] & 0x0F) | 0x40);
-    b[8] = (uint8_t)((b[8] & 0x3F) | 0x80);
-    hash_hex(b, sizeof b, hex);
-    snprintf(text, sizeof text, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16,
-             hex + 20);
-    return fn_return_text(call, slice_str(text));
-}
-
-static enum errc fn_random_token(struct fn_call *call)
-{
-    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-    int64_t length = fn_int_arg(call, 0);
-
-    if (length < 0 || length > 65536)
-        return fn_bad_arg(call, 0, "a length from 0 to 65536");
-    char *text = arena_alloc(call->arena, (size_t)length + 1);
-    for (int64_t i = 0; i < length; i++)
-        text[i] = alphabet[env_random_u64(call->env) % (sizeof alphabet - 1)];
-    return fn_return_text(call, slice_of(text, (size_t)length));
-}
-
-static enum errc fn_levenshtein(struct fn_call *call)
-{
-    struct slice a = fn_text_arg(call, 0), b = fn_text_arg(call, 1);
-    size_t na = utf8_count(a), nb = utf8_count(b);
-
-    if (na > LEVENSHTEIN_MAX || nb > LEVENSHTEIN_MAX)
-        return fn_bad_arg(call, 0, "a text of at most 10000 characters");
-    size_t *row = arena_alloc(call->arena, (nb + 1) * sizeof *row);
-    for (size_t k = 0; k <= nb; k++)
-        row[k] = k;
-    size_t at = 0;
-    for (size_t i = 1; i <= na; i++) {
-        size_t n = byte_of(slice_of(a.ptr + at, a.len - at), 1), diagonal = row[0], bt = 0;
-        row[0] = i;
-        for (size_t k = 1; k <= nb; k++) {
-            size_t m = byte_of(slice_of(b.ptr + bt, b.len - bt), 1), above = row[k];
-            size_t cost = !(n == m && !memcmp(a.ptr + at, b.ptr + bt, n));
-            size_t best = diagonal + cost;
-            best = above + 1 < best ? above + 1 : best;
-            row[k] = row[k - 1] + 1 < best ? row[k - 1] + 1 : best;
-            diagonal = above;
-            bt += m;
-        }
-        at += n;
-    }
-    return fn_return_int(call, (int64_t)row[nb]);
-}
-
 const struct fn fn_text[] = {
     { "CONCAT", 1, -1, "", FN_PURE, fn_concat, "Texts one behind the other." },
     { "CONCAT_SEPARATOR", 2, -1, "", FN_PURE, fn_concat_separator, "The same with a separator." },
@@ -609,16 +459,5 @@ const struct fn fn_text[] = {
     { "REGEX_MATCHES", 2, 3, "", FN_PURE, fn_regex_matches, "Groups of the first match." },
     { "REGEX_REPLACE", 3, 4, "", FN_PURE, fn_regex_replace, "All matches replaced." },
     { "REGEX_SPLIT", 2, 4, "", FN_PURE, fn_regex_split, "Parts between matches." },
-    { "MD5", 1, 1, "", FN_PURE, fn_md5, "MD5, hexadecimal." },
-    { "SHA1", 1, 1, "", FN_PURE, fn_sha1, "SHA-1, hexadecimal." },
-    { "SHA256", 1, 1, "", FN_PURE, fn_sha256, "SHA-256, hexadecimal." },
-    { "TO_HEX", 1, 1, "", FN_PURE, fn_to_hex, "Bytes as hexadecimal." },
-    { "TO_BASE64", 1, 1, "", FN_PURE, fn_to_base64, "Bytes as base64." },
-    { "ENCODE_URI_COMPONENT", 1, 1, "", FN_PURE, fn_encode_uri, "Escaped for a URL." },
-    { "JSON_STRINGIFY", 1, 1, "", FN_PURE, fn_json_stringify, "As JSON text." },
-    { "JSON_PARSE", 1, 1, "s.", FN_PURE, fn_json_parse, "The value of a JSON text." },
-    { "UUID", 0, 0, "", 0, fn_uuid, "A random UUID." },
-    { "RANDOM_TOKEN", 1, 1, "", 0, fn_random_token, "Random letters and digits." },
-    { "LEVENSHTEIN_DISTANCE", 2, 2, "", FN_PURE, fn_levenshtein, "Edits between two texts." },
     { 0 },
 };

@@ -144,6 +144,7 @@ static void start_exec(struct query *q)
         .txn = txn_of(q),
         .env = { .txn = txn_of(q),
                  .db_id = q->opt.db_id,
+                 .user = q->opt.user,
                  .collator = store_collator(q->env->store),
                  .env = q->env->env,
                  .now_us = env_wall_us(q->env->env),
@@ -206,6 +207,7 @@ enum errc query_new(struct query **out, const struct query_env *env, struct slic
     }
     q->text = arena_copy(q->text_arena, text);
     q->bind = val_copy(q->text_arena, bind);
+    q->opt.user = arena_copy(q->text_arena, opt->user);
     TRY(aql_parse(q->text, q->text_arena, &q->ast, err));
     TRY(prepare(q, err));
     *out = q;

@@ -31,6 +31,7 @@ struct query_options {
     enum isolation isolation; /* of an own transaction */
     struct access_rights
         *access;             /* who asks, of an own transaction; NULL = everything is allowed */
+    struct slice user;       /* of CURRENT_USER; empty gives null; copied */
     uint64_t memory_limit;   /* bytes; 0 = setting */
     uint64_t max_runtime_ms; /* 0 = none; beyond: 1500 */
     bool full_count;         /* count as if the last LIMIT were not there */

@@ -40,6 +40,7 @@ struct server_ctx {
     struct rag_env rag;
     struct query_env query;
     struct rag_calls *calls;
+    struct sleep_calls *sleeps;
     uint64_t started_us;
     char host[128]; /* of --listen, for the Host rule */
     uint16_t port;

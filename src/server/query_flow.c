@@ -19,6 +19,7 @@ enum errc query_flow_options(struct request *r, struct query_options *out, struc
     *out = (struct query_options){
         .isolation = ISOLATION_SNAPSHOT,
         .access = request_access(r),
+        .user = set->auth ? r->user : (struct slice){ 0 },
         .memory_limit = (uint64_t)set->query_memory_mb * MIB,
         .max_runtime_ms = (uint64_t)set->query_max_runtime_ms,
         .cancel = exchange_cancel_flag(r->x),

@@ -16,6 +16,7 @@
 #include "server/certificate.h"
 #include "server/context.h"
 #include "server/model_dir.h"
+#include "server/sleep_call.h"
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -198,9 +199,11 @@ static enum errc open_parts(struct server *s, struct error *err)
     ctx->rag =
         (struct rag_env){ .store = ctx->store, .generator = ctx->generator, .settings = set };
     ctx->calls = rag_calls_new(ctx->generator);
+    ctx->sleeps = sleep_calls_new(ctx->loop);
     ctx->query =
         (struct query_env){ .store = ctx->store,
-                            .calls = { rag_calls_infer(ctx->calls), rag_calls_embed(ctx->calls) },
+                            .calls = { rag_calls_infer(ctx->calls), rag_calls_embed(ctx->calls),
+                                       sleep_calls_row(ctx->sleeps) },
                             .env = env_system() };
 out:
     return rc;
@@ -267,9 +270,9 @@ enum errc server_open(struct server **out, const struct server_options *opt, str
     signal(SIGPIPE, SIG_IGN);
     catch_signals();
     TRY(certificate_open(&s->certificate, &tls, &s->opt.settings, err));
+    TRY(loop_new(&s->ctx.loop, err));
     TRY(open_parts(s, err));
     TRY(check_exposure(s, err));
-    TRY(loop_new(&s->ctx.loop, err));
     rc = listen_on(s, tls, err);
     tls = NULL;
     if (rc != OK)
@@ -315,6 +318,7 @@ void server_close(struct server *s)
     atomic_store(&s->is_closing, true);
     http_server_free(s->http); /* sets the cancel flag of what is left */
     s->http = NULL;
+    sleep_calls_stop(s->ctx.sleeps);
     models_stop(s->ctx.models);
     if (s->ctx.store)
         store_stop_embedding(s->ctx.store);
@@ -326,6 +330,7 @@ void server_close(struct server *s)
     if (s->tick)
         loop_timer_free(s->tick);
     loop_free(s->ctx.loop);
+    sleep_calls_free(s->ctx.sleeps); /* the loop may have held its task */
     certificate_close(s->certificate);
     auth_close(s->ctx.auth);
     users_close(s->ctx.users);

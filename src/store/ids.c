@@ -118,3 +118,13 @@ bool rev_decode(struct slice text, uint64_t *out)
     *out = rev;
     return true;
 }
+
+uint64_t rev_ms(uint64_t rev)
+{
+    return rev >> (NODE_BITS + CLOCK_COUNT_BITS);
+}
+
+unsigned rev_count(uint64_t rev)
+{
+    return (unsigned)(rev >> NODE_BITS) & ((1U << CLOCK_COUNT_BITS) - 1);
+}

@@ -37,5 +37,7 @@ void ids_uncover(struct ids *ids);
 /* ArangoDB's alphabet, most significant digit first, without leading zeros. Not terminated. */
 size_t rev_encode(uint64_t rev, char out[REV_TEXT_BYTES]);
 bool rev_decode(struct slice text, uint64_t *out);
+uint64_t rev_ms(uint64_t rev);    /* since 1970 */
+unsigned rev_count(uint64_t rev); /* of those of one millisecond */
 
 #endif

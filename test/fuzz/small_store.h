@@ -22,8 +22,12 @@ static enum errc echo(const struct batch_call *call, struct call_batch *b, struc
     return OK;
 }
 
-static const struct batch_call small_infer = { "INFER", 2, 3, 8, echo, NULL };
-static const struct batch_call small_embed = { "EMBED", 2, 2, 8, echo, NULL };
+static const struct batch_call small_infer = {
+    .name = "INFER", .min_args = 2, .max_args = 3, .max_rows = 8, .start = echo
+};
+static const struct batch_call small_embed = {
+    .name = "EMBED", .min_args = 2, .max_args = 2, .max_rows = 8, .start = echo
+};
 
 static void must(enum errc rc, const struct error *err)
 {

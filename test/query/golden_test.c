@@ -87,8 +87,12 @@ static enum errc answer(const struct batch_call *call, struct call_batch *b, str
     return OK;
 }
 
-static const struct batch_call infer = { "INFER", 2, 3, 4, answer, NULL };
-static const struct batch_call embed = { "EMBED", 2, 2, 4, answer, NULL };
+static const struct batch_call infer = {
+    .name = "INFER", .min_args = 2, .max_args = 3, .max_rows = 4, .start = answer
+};
+static const struct batch_call embed = {
+    .name = "EMBED", .min_args = 2, .max_args = 2, .max_rows = 4, .start = answer
+};
 
 /* ---- files ---- */
 

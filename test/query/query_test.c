@@ -60,7 +60,9 @@ static void answer(struct world *w)
     b->done(b);
 }
 
-static struct batch_call infer = { "INFER", 2, 3, 16, keep, NULL };
+static struct batch_call infer = {
+    .name = "INFER", .min_args = 2, .max_args = 3, .max_rows = 16, .start = keep
+};
 
 static int setup(void **state)
 {
