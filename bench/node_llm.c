@@ -2,8 +2,10 @@
 /*
  * Generations through the model layer in this process (submit, scheduler, lane,
  * sampler, text) against llama.cpp's own benchmarks of the same model file,
- * threads, attention and context. Only the time in which every stream decodes
- * counts: from the last first token to the first last one.
+ * threads, attention and context. Every answer has the same number of tokens,
+ * whatever the model thinks of its end, as the opponent's have. Only the time in
+ * which every stream decodes counts: from the last first token to the first last
+ * one.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -73,6 +75,7 @@ static void submit(struct llm *l, struct stream *s)
                                    .token_count = PROMPT_TOKENS,
                                    .sampling = gen_sampling_default(),
                                    .max_tokens = l->max_tokens,
+                                   .ignores_end = true,
                                    .on_event = on_event,
                                    .ctx = s };
     request.sampling.temperature = 0;
@@ -104,11 +107,15 @@ static double ours(void *ctx, double seconds)
     pthread_mutex_unlock(&l->lock);
     for (unsigned i = 0; i < l->stream_count; i++) {
         const struct stream *s = &l->streams[i];
-        if (s->tokens < 2)
-            return 0;
+        if (s->tokens != l->max_tokens)
+            bench_fail("stream %u has %u tokens instead of %u", i, s->tokens, l->max_tokens);
         begin = i && begin > s->at[0] ? begin : s->at[0];
         end = i && end < s->at[s->tokens - 1] ? end : s->at[s->tokens - 1];
     }
+    if (begin >= end)
+        bench_fail("the first of %u streams ended before the last began to decode: no %u tokens "
+                   "are enough",
+                   l->stream_count, l->max_tokens);
     for (unsigned i = 0; i < l->stream_count; i++)
         tokens += tokens_before(&l->streams[i], end) - tokens_before(&l->streams[i], begin);
     return tokens / (end - begin);

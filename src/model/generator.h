@@ -60,6 +60,7 @@ struct gen_request {
     size_t token_count;
     struct gen_sampling sampling;
     uint32_t max_tokens;       /* 0 = setting default_max_tokens, capped by the context */
+    bool ignores_end;          /* the model's end tokens end nothing: max_tokens or a stop does */
     const struct slice *stops; /* texts that end the answer; they are not part of it */
     size_t stop_count;
     struct slice domain; /* placement hints for the cluster */

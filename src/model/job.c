@@ -43,6 +43,7 @@ struct gen_job *gen_job_new(const struct gen_request *req, int32_t *tokens, uint
     job->tokens = tokens;
     job->prompt_len = job->count = prompt_len;
     job->max_tokens = max_tokens;
+    job->ignores_end = req->ignores_end;
     job->salt = salt_of(req);
     job->group = group_of(job->salt, tokens, prompt_len);
     job->sampler = sampler_new(&req->sampling, env_random_u64(env_system()));

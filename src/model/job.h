@@ -19,6 +19,7 @@ struct gen_job {
     uint32_t max_tokens;
     uint32_t count; /* prompt and answer so far */
     uint32_t cached;
+    bool ignores_end;
     uint64_t salt;  /* of tenant and adapter */
     uint64_t group; /* of the beginning of the prompt; 0 = too short to share */
 

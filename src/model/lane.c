@@ -375,7 +375,7 @@ static bool show_token(struct lane *lane, int seq, int32_t id)
     struct gen_job *job = lane->jobs[seq];
     char bytes[ENGINE_PIECE_BYTES];
     struct slice text;
-    if (lane->opt.engine->ops->is_end(lane->opt.engine, id)) {
+    if (!job->ignores_end && lane->opt.engine->ops->is_end(lane->opt.engine, id)) {
         end_job(lane, seq, GEN_STOP, NULL);
         return false;
     }

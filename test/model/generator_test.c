@@ -63,6 +63,25 @@ static void a_script_streams_in_order(void **state)
     models_free(m);
 }
 
+static void an_end_of_the_model_can_be_ignored(void **state)
+{
+    (void)state;
+    struct models *m = models_with(NULL);
+    struct collect c;
+    load(m, "a", "sim:chat,script=one two");
+    collect_init(&c);
+    struct gen_request r = collect_request(&c, "x");
+    r.ignores_end = true;
+    r.max_tokens = 40;
+    submit(m, &r);
+    collect_last(&c);
+    assert_int_equal(c.last.finish, GEN_LENGTH);
+    assert_int_equal(c.last.completion_tokens, 40);
+    assert_true(slice_starts(slice_str(collect_text(&c)), "one two"));
+    collect_release(&c);
+    models_free(m);
+}
+
 static void answers_follow_from_the_last_user_message(void **state)
 {
     (void)state;
@@ -739,6 +758,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_script_streams_in_order),
+        cmocka_unit_test(an_end_of_the_model_can_be_ignored),
         cmocka_unit_test(answers_follow_from_the_last_user_message),
         cmocka_unit_test(bad_messages_are_refused),
         cmocka_unit_test(control_tokens_in_user_text_stay_text),
