@@ -1,61 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A group is everything that queued while the last one was written. Clients
- * that were answered together come back together, so the committer sleeps a
- * little until as many are queued as the last groups held: at most a quarter of
- * a sync, by a timed wait and never by sched_yield, which costs a time slice
- * when the cores are busy. A lone client never waits.
+ * Who has the turn writes a group: everything that is queued. At most one has
+ * it, a caller or the committer's thread, and all that belongs to the turn goes
+ * from one to the next through the lock.
+ *
+ *     caller    queues; when the crowd is complete by it and the turn is free,
+ *               it takes the turn itself: no other thread has to wake up
+ *     thread    takes the turn when a crowd is not complete in time, and for
+ *               chores: syncing what was not, the mark, garbage
+ *
+ * The crowd is who was answered by the last group and who queued meanwhile:
+ * clients that were answered together come back together. A lone client is its
+ * own crowd and never waits. A crowd that was not complete in time, which is a
+ * quarter of a write by a timed wait (never by sched_yield, which costs a time
+ * slice when the cores are busy), is taken to be as small as it was.
+ *
+ * Nothing is left lying: whoever queues without taking the turn, while it is
+ * free, wakes the thread; whoever gives the turn back wakes it when something
+ * is queued or due earlier than it wakes anyway.
  *
  * Waiters sleep on a futex word per parity of the group's number, so that one
  * call wakes them all without the lock.
  */
-#include "store/commit.h"
+#include "store/commit_private.h"
 
 #include <linux/futex.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/env.h"
 #include "base/fault.h"
-#include "base/key.h"
 #include "base/log.h"
 #include "base/metrics.h"
 
 enum {
-    SYNC_DELAY_US = 100 * 1000,  /* unsynced commits are durable after this */
-    SYNC_RETRY_US = 1000 * 1000, /* or after this, when the disk was full */
+    SYNC_RETRY_US = 1000 * 1000, /* a sync that found the disk full is tried again after this */
     FATAL_DELAY_MS = 100,        /* lets answers leave before the process ends */
     TIMER_SLACK_NS = 1000,
-};
-
-struct committer {
-    struct commit_parts parts;
-    pthread_mutex_t lock; /* of queue, views and flags */
-    pthread_cond_t work;
-    struct commit_request *queue, **queue_end;
-    size_t queued, last_group, group_before, wanted;
-    bool is_split, is_closing, is_failed;
-    uint32_t gathering;       /* number of the group that takes new arrivals */
-    _Atomic uint32_t done[2]; /* futex words by parity of the group */
-    struct view *oldest, *current;
-    size_t view_count;
-    struct commit_stats stats;
-    void (*on_fatal)(void *ctx, const struct error *err);
-    void *fatal_ctx;
-    pthread_t thread;
-
-    /* the thread's own */
-    struct trail *trail;
-    struct counter_table *counters;
-    struct kv_batch joined;
-    struct buf log_key;
-    uint64_t seq, sync_us;
-    uint64_t sync_due_us; /* 0 = all is durable */
-    struct commit_sink *sinks, **sinks_end;
 };
 
 static struct metric commits_total =
@@ -64,18 +48,14 @@ static struct metric conflicts_total =
     METRIC_COUNTER("themis_commit_conflicts_total", "Transactions refused by a conflict.");
 static struct metric groups_total =
     METRIC_COUNTER("themis_commit_groups_total", "Groups of transactions written together.");
-static struct metric sync_seconds =
-    METRIC_HISTOGRAM("themis_commit_sync_seconds", "Writing and syncing one group.");
 static struct metric views_open =
     METRIC_GAUGE("themis_views", "Published views that somebody still reads.");
 static struct metric window_bytes = METRIC_GAUGE(
     "themis_conflict_window_bytes", "Keys of recent commits kept for conflict checks.");
 
-static uint64_t mono_us(void)
+static uint64_t now_us(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+    return env_mono_us(env_system());
 }
 
 static struct timespec timespec_at(uint64_t us)
@@ -84,262 +64,58 @@ static struct timespec timespec_at(uint64_t us)
                               .tv_nsec = (long)(us % 1000000) * 1000 };
 }
 
-/* ---- views ---- */
+/* ---- the turn ---- */
 
-static void view_free(struct committer *c, struct view *v)
+static uint64_t next_chore_us(const struct committer *c)
 {
-    if (!v)
-        return;
-    kv_snapshot_free(c->parts.kv, v->snapshot);
-    catalog_unref(v->catalog);
-    mem_free(v);
+    uint64_t mark_us = disk_mark_due_us(c->parts.disk);
+    if (!mark_us || !c->sync_due_us)
+        return mark_us + c->sync_due_us;
+    return mark_us < c->sync_due_us ? mark_us : c->sync_due_us;
 }
 
-static struct view *view_new(struct committer *c, struct catalog *catalog)
+/* Lock held, the turn free. */
+static void turn_take(struct committer *c)
 {
-    struct view *v = mem_zalloc(sizeof *v);
-    v->snapshot = kv_snapshot_new(c->parts.kv);
-    v->seq = c->seq;
-    v->position = trail_end(c->trail);
-    v->catalog = catalog_ref(catalog);
-    return v;
+    assert(!c->is_taken);
+    c->is_taken = true;
 }
 
-/* Takes a view off the list when nobody can get at it any more. Lock held. */
-static struct view *view_take_unused(struct committer *c, struct view *v)
+/* Lock held. */
+static void turn_give_back(struct committer *c)
 {
-    if (!v || v->refs || v == c->current)
-        return NULL;
-    if (v->older)
-        v->older->newer = v->newer;
-    else
-        c->oldest = v->newer;
-    v->newer->older = v->older;
-    c->view_count--;
-    return v;
-}
-
-/* Returns the view before it when that is to be freed. Lock held. */
-static struct view *view_publish(struct committer *c, struct view *v)
-{
-    struct view *before = c->current;
-    v->older = before;
-    if (before)
-        before->newer = v;
-    else
-        c->oldest = v;
-    c->current = v;
-    c->view_count++;
-    return view_take_unused(c, before);
-}
-
-struct view *committer_view(struct committer *c)
-{
-    pthread_mutex_lock(&c->lock);
-    struct view *v = c->current;
-    v->refs++;
-    pthread_mutex_unlock(&c->lock);
-    return v;
-}
-
-void committer_release(struct committer *c, struct view *view)
-{
-    pthread_mutex_lock(&c->lock);
-    view->refs--;
-    struct view *unused = view_take_unused(c, view);
-    if (unused && garbage_is_ready(c->parts.garbage, c->oldest->seq))
+    c->is_taken = false;
+    c->due_us = next_chore_us(c);
+    bool is_due_before = c->due_us && (!c->wakes_at_us || c->due_us < c->wakes_at_us);
+    if (c->queue || c->is_wanted || c->is_closing || c->is_fatal_due || is_due_before ||
+        garbage_is_ready(c->parts.garbage, c->oldest->seq))
         pthread_cond_signal(&c->work);
-    pthread_mutex_unlock(&c->lock);
-    view_free(c, unused);
 }
 
-/* ---- one transaction in a group ---- */
-
-static enum errc check_window(struct committer *c, struct commit_request *r, struct error *err)
+/* Nothing is written any more. Lock held, by whoever has the turn; the thread tells it. */
+static void stop_writing(struct committer *c, const struct error *why, bool is_fatal)
 {
-    if (r->kind == COMMIT_RESOLVE)
-        return OK;
-    switch (trail_check(c->trail, &r->position, r->reads, &r->conflict)) {
-    case TRAIL_CLEAR:
-        return OK;
-    case TRAIL_CONFLICT:
-        return fail(err, ERR_CONFLICT, "write-write conflict");
-    case TRAIL_FORGOTTEN:
-        buf_clear(&r->conflict);
-        return fail(err, ERR_CONFLICT,
-                    "the transaction is older than the conflict window; start it again");
-    }
-    return OK;
+    c->is_failed = true;
+    if (!is_fatal)
+        return;
+    c->failure = *why;
+    c->is_fatal_due = true;
 }
 
-static void add_to_trail(struct committer *c, struct slice batch)
+/* ---- a group ---- */
+
+/* Lock held, queue not empty. Returns the group's number. */
+static uint32_t take_queue(struct committer *c, struct group *g)
 {
-    struct kv_record record;
-    for (size_t at = 0; kv_batch_next(batch, &at, &record);)
-        trail_add(c->trail, record.family, record.key);
+    *g = (struct group){ .first = c->queue, .size = c->queued };
+    c->queue = NULL;
+    c->queue_end = &c->queue;
+    c->queued = 0;
+    return c->gathering++;
 }
 
-static void add_to_log(struct committer *c, const struct commit_request *r)
-{
-    buf_clear(&c->log_key);
-    key_add_u64(&c->log_key, r->seq);
-    kv_batch_add(&c->joined, &(struct kv_record){ .op = KV_PUT,
-                                                  .family = KV_LOG,
-                                                  .key = buf_slice(&c->log_key),
-                                                  .value = buf_slice(&r->batch.bytes) });
-    garbage_trim_log(c->parts.garbage, r->seq, r->batch.bytes.len, &c->joined);
-}
-
-/* Against transactions that are prepared, then what the request does to them. */
-static enum errc check_prepared(struct committer *c, struct commit_request *r, struct error *err)
-{
-    struct prepared_table *t = c->parts.prepared;
-    bool is_prepare = r->kind == COMMIT_PREPARE;
-    if (r->kind == COMMIT_RESOLVE)
-        return prepared_end(t, r->name, c->seq + 1, r->is_decided, err);
-    enum errc rc = prepared_check(t, is_prepare ? r->pending : buf_slice(&r->batch.bytes),
-                                  is_prepare ? r->reads : NULL, &r->conflict, err);
-    r->is_held = rc == ERR_CONFLICT;
-    return rc == OK && is_prepare ? prepared_may_add(t, r->prepare, err) : rc;
-}
-
-/* The record is on its way in this group: later requests meet the entry. */
-static void enter_prepared(struct committer *c, struct commit_request *r)
-{
-    prepared_add(c->parts.prepared, r->prepare, r->seq);
-    r->prepare = NULL;
-}
-
-static enum errc admit(struct committer *c, struct commit_request *r, struct error *err)
-{
-    enum errc rc = OK;
-    if (c->is_failed)
-        return fail(err, ERR_IO, "the store stopped writing after a failed sync");
-    if (!r->is_removal)
-        TRY(disk_check_space(c->parts.disk, err));
-    TRY(check_window(c, r, err));
-    TRY(counter_table_load(c->counters, r->counters, r->counter_count, err));
-    TRY(check_prepared(c, r, err));
-    r->seq = ++c->seq;
-    if (r->kind == COMMIT_PREPARE)
-        enter_prepared(c, r);
-    if (!r->is_derived)
-        add_to_trail(c, buf_slice(&r->batch.bytes));
-    counter_table_apply(c->counters, r->counters, r->counter_count, &r->batch);
-    kv_batch_append(&c->joined, buf_slice(&r->batch.bytes));
-    add_to_log(c, r);
-out:
-    return rc;
-}
-
-/* ---- the group ---- */
-
-struct group {
-    struct commit_request *first;
-    size_t accepted;
-    bool is_synced, is_written;
-    struct catalog *catalog; /* the newest of the group, or NULL */
-};
-
-static enum errc write_group(struct committer *c, struct group *g, struct error *err)
-{
-    uint64_t start = mono_us();
-    ids_cover(c->parts.ids, &c->joined);
-    enum errc rc = kv_write(c->parts.kv, &c->joined, g->is_synced, err);
-    uint64_t took = mono_us() - start;
-    metric_observe_us(&sync_seconds, took);
-    if (g->is_synced)
-        c->sync_us = (c->sync_us * 9 + took) / 10;
-    if (rc != OK)
-        return rc;
-    g->is_written = true;
-    if (g->is_synced)
-        c->sync_due_us = 0;
-    else if (!c->sync_due_us)
-        c->sync_due_us = start + SYNC_DELAY_US;
-    return OK;
-}
-
-static enum errc stage_group(struct committer *c, const struct group *g, struct error *err)
-{
-    for (struct commit_sink *s = c->sinks; s; s = s->next) {
-        for (const struct commit_request *r = g->first; r; r = r->next) {
-            if (r->rc != OK || !s->stage)
-                continue;
-            enum errc rc = s->stage(s->ctx, r->seq, buf_slice(&r->batch.bytes), err);
-            if (rc != OK)
-                return rc;
-        }
-    }
-    return OK;
-}
-
-/*
- * A full disk is known to have taken nothing into the view that runs on, so its numbers are given
- * again; all else is unknown until the next start.
- */
-static bool is_outcome_unknown(const struct group *g, enum errc rc)
-{
-    return rc != OK && (g->is_written || rc != ERR_LIMIT);
-}
-
-static void fail_group(struct committer *c, struct group *g, const struct error *why)
-{
-    if (!g->is_written) {
-        c->seq -= g->accepted;
-        ids_uncover(c->parts.ids);
-    }
-    g->accepted = 0;
-    for (struct commit_request *r = g->first; r; r = r->next) {
-        if (r->rc != OK)
-            continue;
-        r->err = *why;
-        r->rc = wrap(&r->err, "the outcome of the commit is unknown");
-    }
-    counter_table_forget(c->counters);
-}
-
-/* After the group is published or has failed; the requests are still there. */
-static void settle_prepared(struct committer *c, const struct group *g)
-{
-    for (const struct commit_request *r = g->first; r; r = r->next) {
-        bool was_admitted = r->seq != 0;
-        if (!was_admitted)
-            continue;
-        if (r->kind == COMMIT_RESOLVE)
-            prepared_settle(c->parts.prepared, r->name, r->rc == OK);
-        else if (r->kind == COMMIT_PREPARE && r->rc != OK)
-            prepared_take_back(c->parts.prepared, r->name);
-    }
-}
-
-/* Writes what the group's transactions agree on; their rc tells the outcome. */
-static enum errc group_commit(struct committer *c, struct group *g, struct error *err)
-{
-    enum errc rc = OK;
-    kv_batch_clear(&c->joined);
-    for (struct commit_request *r = g->first; r; r = r->next) {
-        r->rc = admit(c, r, &r->err);
-        if (r->rc != OK)
-            continue;
-        g->accepted++;
-        g->is_synced |= !r->no_sync;
-        if (r->catalog)
-            g->catalog = r->catalog;
-    }
-    if (!g->accepted)
-        return OK;
-    TRY(write_group(c, g, err));
-    TRY(stage_group(c, g, err));
-    if (g->is_synced)
-        disk_mark(c->parts.disk, c->seq);
-out:
-    if (rc != OK)
-        fail_group(c, g, err);
-    return rc;
-}
-
-static void count_group(struct committer *c, const struct group *g, size_t size)
+/* Lock held. */
+static void count_group(struct committer *c, const struct group *g)
 {
     size_t conflicts = 0;
     for (const struct commit_request *r = g->first; r; r = r->next)
@@ -347,11 +123,11 @@ static void count_group(struct committer *c, const struct group *g, size_t size)
     c->stats.groups++;
     c->stats.commits += g->accepted;
     c->stats.conflicts += conflicts;
-    c->group_before = c->last_group;
-    c->last_group = size;
+    c->stats.last_seq = c->current->seq;
     metric_add(&groups_total, 1);
     metric_add(&commits_total, (int64_t)g->accepted);
     metric_add(&conflicts_total, (int64_t)conflicts);
+    metric_set(&views_open, (int64_t)c->view_count);
 }
 
 static void wake_group(struct committer *c, uint32_t number)
@@ -361,40 +137,6 @@ static void wake_group(struct committer *c, uint32_t number)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1 << 30, NULL, NULL, 0);
 }
 
-static void fatal_default(void *ctx, const struct error *err)
-{
-    (void)ctx, (void)err;
-    nanosleep(&(struct timespec){ .tv_nsec = FATAL_DELAY_MS * 1000000L }, NULL);
-    abort();
-}
-
-static void tell_fatal(struct committer *c, const struct error *err)
-{
-    pthread_mutex_lock(&c->lock);
-    void (*fn)(void *ctx, const struct error *err) = c->on_fatal;
-    void *ctx = c->fatal_ctx;
-    pthread_mutex_unlock(&c->lock);
-    if (fn)
-        fn(ctx, err);
-}
-
-/* Sleeps until the crowd of the last groups is back. Lock held. */
-static void linger(struct committer *c)
-{
-    size_t expected = c->last_group > c->group_before ? c->last_group : c->group_before;
-    if (c->last_group + c->group_before <= 2)
-        return;
-    if (c->is_split) /* the last two groups were halves of one crowd */
-        expected = c->last_group + c->group_before;
-    struct timespec end = timespec_at(mono_us() + c->sync_us / 4);
-    c->wanted = expected;
-    while (c->queued < expected && !c->is_closing &&
-           pthread_cond_timedwait(&c->work, &c->lock, &end) == 0)
-        ;
-    c->wanted = 0;
-    c->is_split = c->queued * 4 < (c->last_group + c->group_before) * 3;
-}
-
 static void tell_sinks(struct committer *c, uint64_t seq)
 {
     for (struct commit_sink *s = c->sinks; s; s = s->next)
@@ -402,60 +144,83 @@ static void tell_sinks(struct committer *c, uint64_t seq)
             s->published(s->ctx, seq);
 }
 
-static void clean_up(struct committer *c, uint64_t oldest_position)
+static void forget_trail(struct committer *c, uint64_t oldest_position)
 {
     trail_forget(c->trail, oldest_position, c->parts.window_bytes);
     metric_set(&window_bytes, (int64_t)trail_bytes(c->trail));
 }
 
-/* Lock held, queue not empty. */
+/* What readers get after the group; NULL = the same as before. */
+static struct view *view_after(struct committer *c, const struct group *g, enum errc rc,
+                               struct catalog *catalog)
+{
+    if (rc == OK && g->accepted)
+        return view_new(c, g->catalog ? g->catalog : catalog);
+    if (rc != OK && !group_is_unknown(g, rc))
+        return view_new(c, catalog); /* the same rows behind the trail of what was not written */
+    return NULL;
+}
+
+/* Writes and publishes what is queued, answers. Lock held, the turn free; both are so again. */
 static void group_turn(struct committer *c)
 {
     struct error err;
-    linger(c);
-    struct group g = { .first = c->queue };
-    size_t size = c->queued;
-    uint32_t number = c->gathering++;
-    c->queue = NULL;
-    c->queue_end = &c->queue;
-    c->queued = 0;
-    struct catalog *catalog = c->current->catalog; /* only this thread replaces current */
+    struct group g;
+    turn_take(c);
+    bool is_complete = c->queued >= c->crowd;
+    uint32_t number = take_queue(c, &g);
+    struct catalog *catalog = c->current->catalog; /* replaced by whoever has the turn */
     pthread_mutex_unlock(&c->lock);
 
     enum errc rc = group_commit(c, &g, &err);
-    bool is_fatal = is_outcome_unknown(&g, rc);
-    struct view *view = NULL;
-    if (rc == OK && g.accepted)
-        view = view_new(c, g.catalog ? g.catalog : catalog);
-    else if (rc != OK && !is_fatal) /* the same rows behind the trail of what was not written */
-        view = view_new(c, catalog);
+    bool is_fatal = group_is_unknown(&g, rc);
+    struct view *view = view_after(c, &g, rc, catalog);
     uint64_t seq = c->seq;
 
     pthread_mutex_lock(&c->lock);
     struct view *old = view ? view_publish(c, view) : NULL;
     uint64_t oldest_position = c->oldest->position;
-    count_group(c, &g, size);
-    c->stats.last_seq = c->current->seq;
-    c->is_failed |= is_fatal;
-    metric_set(&views_open, (int64_t)c->view_count);
+    c->crowd = is_complete ? g.size + c->queued : g.size;
+    count_group(c, &g);
     pthread_mutex_unlock(&c->lock);
 
-    settle_prepared(c, &g);
-    wake_group(c, number); /* the requests are gone from here on */
-    view_free(c, old);
+    group_settle(c, &g);
+    wake_group(c, number); /* the requests of others are gone from here on */
     if (g.accepted)
         tell_sinks(c, seq);
-    clean_up(c, oldest_position);
+    forget_trail(c, oldest_position);
     if (rc != OK)
         log_error("store", "writing a group of commits failed: %s", err.text);
-    if (is_fatal)
-        tell_fatal(c, &err);
+    view_free(c, old);
     pthread_mutex_lock(&c->lock);
+    if (is_fatal)
+        stop_writing(c, &err, true);
+    turn_give_back(c);
 }
 
 /* ---- the thread ---- */
 
-/* Makes unsynced commits durable. Without the lock. is_last: there is no later. */
+static void fatal_default(void *ctx, const struct error *err)
+{
+    (void)ctx, (void)err;
+    nanosleep(&(struct timespec){ .tv_nsec = FATAL_DELAY_MS * 1000000L }, NULL);
+    abort();
+}
+
+/* Lock held; not during the call. */
+static void tell_fatal(struct committer *c)
+{
+    void (*fn)(void *ctx, const struct error *err) = c->on_fatal;
+    void *ctx = c->fatal_ctx;
+    struct error err = c->failure;
+    c->is_fatal_due = false;
+    pthread_mutex_unlock(&c->lock);
+    if (fn)
+        fn(ctx, &err);
+    pthread_mutex_lock(&c->lock);
+}
+
+/* Makes unsynced commits durable. is_last: there is no later. */
 static void sync_now(struct committer *c, bool is_last)
 {
     struct error err;
@@ -470,27 +235,26 @@ static void sync_now(struct committer *c, bool is_last)
     }
     log_error("store", "syncing the log failed: %s", err.text);
     if (rc == ERR_LIMIT && !is_last) {
-        c->sync_due_us = mono_us() + SYNC_RETRY_US;
+        c->sync_due_us = now_us() + SYNC_RETRY_US;
         return;
     }
     pthread_mutex_lock(&c->lock);
-    c->is_failed = true;
+    stop_writing(c, &err, rc != ERR_LIMIT);
     pthread_mutex_unlock(&c->lock);
-    if (rc != ERR_LIMIT)
-        tell_fatal(c, &err);
 }
 
-/* What is due besides groups. Lock held; true when something was done. */
+/* What is due besides groups. Lock held, the turn free; true when something was done. */
 static bool do_chores(struct committer *c)
 {
     bool is_last = c->is_closing;
-    bool is_sync_due = c->sync_due_us && (is_last || mono_us() >= c->sync_due_us);
+    bool is_sync_due = c->sync_due_us && (is_last || now_us() >= c->sync_due_us);
     uint64_t oldest_seq = c->oldest->seq;
     bool is_garbage_due = !c->is_failed && garbage_is_ready(c->parts.garbage, oldest_seq);
     uint64_t mark_due_us = disk_mark_due_us(c->parts.disk);
-    bool is_mark_due = mark_due_us && (is_last || mono_us() >= mark_due_us);
+    bool is_mark_due = mark_due_us && (is_last || now_us() >= mark_due_us);
     if (!is_sync_due && !is_garbage_due && !is_mark_due)
         return false;
+    turn_take(c);
     pthread_mutex_unlock(&c->lock);
     if (is_mark_due)
         disk_mark_now(c->parts.disk);
@@ -499,20 +263,45 @@ static bool do_chores(struct committer *c)
     if (is_sync_due)
         sync_now(c, is_last);
     pthread_mutex_lock(&c->lock);
+    turn_give_back(c);
     return true;
 }
 
+/* Sleeps until that time, 0 = for ever, or until there may be something to do. Lock held. */
+static bool sleep_until(struct committer *c, uint64_t us)
+{
+    struct timespec end = timespec_at(us);
+    c->wakes_at_us = us;
+    bool is_over = (us ? pthread_cond_timedwait(&c->work, &c->lock, &end)
+                       : pthread_cond_wait(&c->work, &c->lock)) != 0;
+    c->wakes_at_us = 0;
+    return is_over;
+}
+
+/* Lets the crowd become complete, by somebody who then has taken it. Lock held. */
+static void linger_and_turn(struct committer *c)
+{
+    uint64_t end_us = now_us() + c->write_us / 4;
+    bool is_over = false;
+    while (c->queue && !c->is_taken && c->queued < c->crowd && !c->is_closing && !is_over)
+        is_over = sleep_until(c, end_us);
+    if (c->queue && !c->is_taken)
+        group_turn(c);
+}
+
+/* Lock held, somebody has the turn: what is his is not looked at. */
+static bool is_chore_waiting(const struct committer *c)
+{
+    bool is_garbage = !c->is_failed && garbage_is_ready(c->parts.garbage, c->oldest->seq);
+    return is_garbage || (c->due_us && now_us() >= c->due_us);
+}
+
+/* Until there may be something to do. Lock held. */
 static void wait_for_work(struct committer *c)
 {
-    uint64_t due_us = disk_mark_due_us(c->parts.disk);
-    if (c->sync_due_us && (!due_us || c->sync_due_us < due_us))
-        due_us = c->sync_due_us;
-    if (!due_us) {
-        pthread_cond_wait(&c->work, &c->lock);
-        return;
-    }
-    struct timespec end = timespec_at(due_us);
-    pthread_cond_timedwait(&c->work, &c->lock, &end);
+    c->is_wanted = c->is_taken && is_chore_waiting(c);
+    (void)sleep_until(c, c->is_wanted ? 0 : c->due_us);
+    c->is_wanted = false;
 }
 
 static void *committer_main(void *arg)
@@ -522,24 +311,29 @@ static void *committer_main(void *arg)
     prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
     pthread_mutex_lock(&c->lock);
     for (;;) {
-        if (c->queue)
-            group_turn(c);
-        if (do_chores(c) || c->queue)
+        if (c->is_fatal_due)
+            tell_fatal(c);
+        else if (!c->is_taken && do_chores(c))
             continue;
-        if (c->is_closing)
+        else if (c->queue && !c->is_taken)
+            linger_and_turn(c);
+        else if (c->is_closing && !c->is_taken)
             break;
-        wait_for_work(c);
+        else
+            wait_for_work(c);
     }
     pthread_mutex_unlock(&c->lock);
     return NULL;
 }
+
+/* ---- life ---- */
 
 static void register_metrics(void)
 {
     metric_register(&commits_total);
     metric_register(&conflicts_total);
     metric_register(&groups_total);
-    metric_register(&sync_seconds);
+    group_register_metrics();
     metric_register(&views_open);
     metric_register(&window_bytes);
 }
@@ -630,15 +424,18 @@ static void submit_and_wait(struct committer *c, struct commit_request *r)
     c->queue_end = &r->next;
     c->queued++;
     uint32_t mine = c->gathering;
-    if (c->wanted ? c->queued >= c->wanted : c->queued == 1)
+    bool is_free = !c->is_taken && !c->is_wanted;
+    if (is_free && c->queued >= c->crowd)
+        group_turn(c);
+    else if (is_free && c->queued == 1)
         pthread_cond_signal(&c->work);
     pthread_mutex_unlock(&c->lock);
-    wait_for_group(c, mine);
+    wait_for_group(c, mine); /* over already for who had the turn */
 }
 
 enum errc committer_commit(struct committer *c, struct commit_request *r, struct error *err)
 {
-    r->rc = check_window(c, r, &r->err); /* the long part, outside the committer */
+    r->rc = group_check_window(c, r, &r->err); /* the long part, outside the turn */
     if (r->rc == OK) {
         submit_and_wait(c, r);
     } else {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * commit -- the committer: one thread that checks transactions against recent
- * commits, writes each group once, syncs, and publishes the view that readers
- * get next. Nobody reads what a crash could take back.
+ * commit -- the committer: checks transactions against recent commits, writes
+ * each group once, syncs, and publishes the view that readers get next. Nobody
+ * reads what a crash could take back. Groups are written one after the other, by
+ * the thread of a caller who completes a group or by a thread of the committer.
  */
 #ifndef STORE_COMMIT_H
 #define STORE_COMMIT_H
@@ -73,7 +74,7 @@ struct committer;
 /* Keeps a reference to the catalog and publishes the first view. */
 MUST_CHECK enum errc committer_new(struct committer **out, const struct commit_parts *parts,
                                    struct catalog *catalog, struct error *err);
-/* Commits what is queued, then ends the thread. */
+/* Commits what is queued, then ends the thread. No caller may arrive meanwhile. */
 void committer_free(struct committer *c);
 /* Before the first commit; keeps the sink in its list. */
 void committer_add_sink(struct committer *c, struct commit_sink *sink);

@@ -7,7 +7,7 @@ struct counter {
     enum counter_kind kind;
     uint64_t id;
     int64_t value;
-    bool is_used, is_changed;
+    bool is_used, is_changed; /* changed: since the last flush */
 };
 
 /* Open addressing; the number of collections is small. */
@@ -15,6 +15,11 @@ struct counter_table {
     struct kv *kv;
     struct counter *slots;
     size_t mask, count;
+    struct counter_id {
+        enum counter_kind kind;
+        uint64_t id;
+    } * changed; /* owned */
+    size_t changed_count, changed_cap;
 };
 
 static const char *const prefixes[] = {
@@ -63,6 +68,7 @@ void counter_table_free(struct counter_table *t)
     if (!t)
         return;
     mem_free(t->slots);
+    mem_free(t->changed);
     mem_free(t);
 }
 
@@ -106,7 +112,7 @@ enum errc counter_table_load(struct counter_table *t, const struct counter_chang
     return OK;
 }
 
-static void write_counter(struct counter *s, struct kv_batch *batch)
+static void write_counter(const struct counter *s, struct kv_batch *batch)
 {
     struct buf key, value;
     buf_init(&key, 0);
@@ -117,9 +123,20 @@ static void write_counter(struct counter *s, struct kv_batch *batch)
                                              .family = KV_META,
                                              .key = buf_slice(&key),
                                              .value = buf_slice(&value) });
-    s->is_changed = false;
     buf_release(&key);
     buf_release(&value);
+}
+
+static void note_changed(struct counter_table *t, struct counter *s)
+{
+    if (s->is_changed)
+        return;
+    s->is_changed = true;
+    if (t->changed_count == t->changed_cap) {
+        t->changed_cap = t->changed_cap ? t->changed_cap * 2 : 16;
+        t->changed = mem_realloc(t->changed, t->changed_cap * sizeof *t->changed);
+    }
+    t->changed[t->changed_count++] = (struct counter_id){ s->kind, s->id };
 }
 
 void counter_table_apply(struct counter_table *t, const struct counter_change *changes,
@@ -138,17 +155,25 @@ void counter_table_apply(struct counter_table *t, const struct counter_change *c
                 s->value = changes[i].value;
             break;
         }
-        s->is_changed |= s->value != before;
+        if (s->value == before)
+            continue;
+        note_changed(t, s);
+        write_counter(s, batch);
     }
-    for (size_t i = 0; i < count; i++) {
-        struct counter *s = slot_for(t, changes[i].kind, changes[i].id);
-        if (s->is_changed)
-            write_counter(s, batch);
+}
+
+void counter_table_flush(struct counter_table *t, struct kv_batch *batch)
+{
+    for (size_t i = 0; i < t->changed_count; i++) {
+        struct counter *s = slot_for(t, t->changed[i].kind, t->changed[i].id);
+        write_counter(s, batch);
+        s->is_changed = false;
     }
+    t->changed_count = 0;
 }
 
 void counter_table_forget(struct counter_table *t)
 {
     memset(t->slots, 0, (t->mask + 1) * sizeof *t->slots);
-    t->count = 0;
+    t->count = t->changed_count = 0;
 }

@@ -36,9 +36,11 @@ void counter_table_free(struct counter_table *t);
 MUST_CHECK enum errc counter_table_load(struct counter_table *t,
                                         const struct counter_change *changes, size_t count,
                                         struct error *err);
-/* Applies loaded changes and adds the new values to the batch. */
+/* Applies loaded changes of one transaction and adds the new values to its batch, for the log. */
 void counter_table_apply(struct counter_table *t, const struct counter_change *changes,
                          size_t count, struct kv_batch *batch);
+/* Adds the values changed since the last flush: a group of transactions writes each once. */
+void counter_table_flush(struct counter_table *t, struct kv_batch *batch);
 /* After a failed write: values are read again. */
 void counter_table_forget(struct counter_table *t);
 

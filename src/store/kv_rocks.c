@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <rocksdb/c.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@ enum {
     READ_AHEAD_BYTES = 2 * MIB,
     MEMTABLE_BYTES_MIN = 2 * MIB,
     MEMTABLE_BYTES_MAX = 32 * MIB,
+    SPARE_BYTES_MAX = MIB,
 };
 
 static const char *const family_names[KV_FAMILY_COUNT] = { "default", "doc", "index", "log" };
@@ -35,7 +37,8 @@ struct kv_rocks {
     rocksdb_cache_t *cache;
     rocksdb_writeoptions_t *synced, *unsynced;
     rocksdb_readoptions_t *newest;
-    int lock_fd; /* read only: keeps writers out; else -1 */
+    rocksdb_writebatch_t *_Atomic spare; /* owned; the last write's, for its memory; may be NULL */
+    int lock_fd;                         /* read only: keeps writers out; else -1 */
 };
 
 struct kv_snapshot {
@@ -235,6 +238,8 @@ static void rocks_close(struct kv *kv)
     if (r->db)
         rocksdb_close(r->db);
     rocksdb_cache_destroy(r->cache);
+    if (r->spare)
+        rocksdb_writebatch_destroy(r->spare);
     rocksdb_writeoptions_destroy(r->synced);
     rocksdb_writeoptions_destroy(r->unsynced);
     rocksdb_readoptions_destroy(r->newest);
@@ -264,23 +269,42 @@ static void add_record(const struct kv_rocks *r, rocksdb_writebatch_t *batch,
     }
 }
 
+/* Groups of commits are tens of kilobytes: growing a new batch to that costs more than filling it. */
+static rocksdb_writebatch_t *take_batch(struct kv_rocks *r)
+{
+    rocksdb_writebatch_t *b = atomic_exchange(&r->spare, NULL);
+    return b ? b : rocksdb_writebatch_create();
+}
+
+static void give_batch(struct kv_rocks *r, rocksdb_writebatch_t *b)
+{
+    size_t len;
+    rocksdb_writebatch_data(b, &len);
+    if (len <= SPARE_BYTES_MAX) {
+        rocksdb_writebatch_clear(b);
+        b = atomic_exchange(&r->spare, b);
+    }
+    if (b)
+        rocksdb_writebatch_destroy(b);
+}
+
 static enum errc rocks_write(struct kv *kv, const struct kv_batch *batch, bool is_synced,
                              struct error *err)
 {
-    const struct kv_rocks *r = rocks_of(kv);
+    struct kv_rocks *r = rocks_of(kv);
     struct slice bytes = buf_slice(&batch->bytes);
     struct kv_record record;
     size_t at = 0;
     char *message = NULL;
     enum errc rc = OK;
-    rocksdb_writebatch_t *b = rocksdb_writebatch_create();
+    rocksdb_writebatch_t *b = take_batch(r);
     while (kv_batch_next(bytes, &at, &record))
         add_record(r, b, &record);
     if (at != bytes.len)
         rc = fail(err, ERR_CORRUPT, "a batch is damaged at byte %zu", at);
     else
         rocksdb_write(r->db, is_synced ? r->synced : r->unsynced, b, &message);
-    rocksdb_writebatch_destroy(b);
+    give_batch(r, b);
     return message ? fail_with(err, message, "cannot write to the log") : rc;
 }
 

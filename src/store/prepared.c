@@ -381,7 +381,7 @@ enum errc prepared_check(struct prepared_table *t, struct slice batch, const str
                          struct buf *conflict, struct error *err)
 {
     enum errc rc = OK;
-    if (!atomic_load_explicit(&t->count, memory_order_relaxed)) /* only this thread adds */
+    if (!atomic_load_explicit(&t->count, memory_order_relaxed)) /* only this turn adds */
         return OK;
     pthread_mutex_lock(&t->lock);
     for (const struct prepared *p = t->first; rc == OK && p; p = p->next)

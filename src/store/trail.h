@@ -3,7 +3,7 @@
  * trail -- the conflict window: keys written by recent commits, in commit order.
  * A transaction looks every key committed since its view up in its own read set.
  *
- * One thread (the committer) appends and forgets; any thread may check.
+ * Whoever has the committer's turn appends and forgets; any thread may check.
  */
 #ifndef STORE_TRAIL_H
 #define STORE_TRAIL_H

@@ -128,8 +128,8 @@ void txn_iter_free(struct txn_iter *it); /* before the transaction ends */
 /* ---- replication, feeds, index builders ---- */
 
 /*
- * A sink sees every commit in order. stage runs on the committer before
- * publication and may delay or fail it (a replica); published runs after it.
+ * A sink sees every commit in order, one call at a time, on whichever thread writes the group.
+ * stage runs before publication and may delay or fail it (a replica); published runs after it.
  */
 struct commit_sink {
     enum errc (*stage)(void *ctx, uint64_t seq, struct slice batch, struct error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Commits reach the heads on the committer's thread, before they are published:
+ * Commits reach the heads in the committer's turn, before they are published:
  * so whoever has a view finds everything of it in the current version. What
  * takes longer than some memory writes is left to the background thread.
  */
