@@ -20,7 +20,7 @@ deps=$root/build/deps
 models=$root/build/models
 mode=${1:-all}
 
-packages_build=(build-essential git cmake ninja-build pkg-config python3 python3-venv python3-pip
+packages_build=(build-essential git cmake ninja-build mold pkg-config python3 python3-venv python3-pip
     unzip curl ca-certificates librocksdb-dev libuv1-dev libnghttp2-dev libssl-dev
     zlib1g-dev libcurl4-openssl-dev libicu-dev libpcre2-dev libxxhash-dev libstemmer-dev
     libedit-dev libxml2-dev libinih-dev libblas-dev liblapack-dev libcmocka-dev re2c lemon poppler-utils)

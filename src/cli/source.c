@@ -2,6 +2,7 @@
 /* gzip and iconv are run as programs; what they make goes into a file in memory. */
 #include "cli/source.h"
 
+#include "base/val_text.h"
 #include "cli/child.h"
 #include "cli/cli.h"
 #include <errno.h>
