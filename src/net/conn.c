@@ -46,6 +46,13 @@ uint64_t conn_now_ms(const struct conn *c)
     return loop_now_ms(server_loop(c->server));
 }
 
+uint64_t conn_credit(const struct conn *c, uint64_t since_ms, uint64_t earned_ms)
+{
+    uint64_t now = conn_now_ms(c);
+
+    return earned_ms < now - since_ms ? since_ms + earned_ms : now;
+}
+
 void conn_set_state(struct conn *c, enum conn_state state)
 {
     if (c->state >= state)
@@ -74,6 +81,19 @@ static void conn_free(struct conn *c)
 
 static void watch(struct conn *c);
 
+/* The server's sweeps leave it out while it is idle. */
+static void note_idle(struct conn *c)
+{
+    bool is_idle = c->state == CONN_OPEN && !c->first && !c->is_ended && !c->is_failed &&
+                   !conn_unsent(c) && c->protocol->is_idle(c);
+
+    if (is_idle == c->is_idle)
+        return;
+    c->is_idle = is_idle;
+    c->idle_ms = conn_now_ms(c);
+    server_rest(c->server, c, is_idle);
+}
+
 static void on_turn_end(struct loop_task *task)
 {
     struct conn *c = CONTAINER_OF(task, struct conn, turn_end);
@@ -100,6 +120,8 @@ static void on_turn_end(struct loop_task *task)
         conn_close(c);
     else
         watch(c);
+    if (c->state != CONN_CLOSED)
+        note_idle(c);
 }
 
 void conn_ready(struct conn *c, struct exchange *x)
@@ -187,6 +209,7 @@ void conn_resume(struct conn *c, struct exchange *x)
     if (!x->is_paused)
         return;
     x->is_paused = false;
+    x->read_ms = conn_credit(c, x->read_ms, conn_now_ms(c) - x->paused_ms);
     c->protocol->resume(c, x);
     conn_touch(c);
 }
@@ -228,7 +251,7 @@ static uv_poll_t *watcher_new(struct http_server *s, int fd)
     return NULL;
 }
 
-struct conn *conn_new(struct http_server *s, int fd, const struct tls_config *tls)
+static struct conn *make(struct http_server *s, int fd, const struct tls_config *tls)
 {
     struct conn *c = mem_zalloc(sizeof *c);
     int one = 1;
@@ -248,8 +271,30 @@ struct conn *conn_new(struct http_server *s, int fd, const struct tls_config *tl
     c->protocol = &conn_opening;
     read_peer(c);
     c->poll->data = c;
-    c->request_ms = c->read_ms = c->write_ms = c->idle_ms = c->state_ms = conn_now_ms(c);
-    watch(c);
+    c->request_ms = c->read_ms = c->write_ms = c->idle_ms = c->state_ms = c->relaxed_ms =
+        conn_now_ms(c);
+    return c;
+}
+
+struct conn *conn_new(struct http_server *s, int fd, const struct tls_config *tls)
+{
+    struct conn *c = make(s, fd, tls);
+
+    if (c)
+        watch(c);
+    return c;
+}
+
+struct conn *conn_turn_away(struct http_server *s, int fd, struct slice words)
+{
+    struct conn *c = make(s, fd, NULL);
+
+    if (!c)
+        return NULL;
+    c->is_turned_away = c->is_ended = true;
+    buf_add_slice(&c->out, words);
+    conn_set_state(c, CONN_FLUSHING);
+    conn_touch(c);
     return c;
 }
 
@@ -276,13 +321,15 @@ void conn_close(struct conn *c)
         c->filter->end(c);
     conn_set_state(c, CONN_CLOSED);
     conn_cancel_all(c);
-    *c->link.prev = c->link.next;
-    if (c->link.next)
-        conn_link(c->link.next)->prev = c->link.prev;
     uv_close((uv_handle_t *)c->poll,
              on_closed); /* leaves epoll at once, before the number is free */
     close(c->fd);
-    server_conn_closed(c->server);
+    server_conn_closed(c->server, c, c->is_turned_away);
+}
+
+bool conn_is_sending(const struct conn *c)
+{
+    return conn_unsent(c) > 0;
 }
 
 void conn_drain(struct conn *c)
@@ -300,9 +347,20 @@ static bool is_stalled(struct conn *c, uint64_t now)
     if (now - c->write_ms <= conn_limits(c)->body_ms / 4)
         return false;
     if (!ioctl(c->fd, SIOCOUTQ, &queued) && queued < c->queued)
-        c->write_ms = now;
+        c->write_ms = conn_credit(c, c->write_ms, (uint64_t)(c->queued - queued) * MS_PER_BYTE);
     c->queued = queued;
     return now - c->write_ms > conn_limits(c)->body_ms;
+}
+
+void conn_shrink(struct conn *c)
+{
+    buf_release(&c->out);
+    buf_release(&c->ended);
+}
+
+uint64_t conn_idle_since(const struct conn *c)
+{
+    return c->idle_ms;
 }
 
 void conn_sweep(struct conn *c, uint64_t now)

@@ -144,7 +144,6 @@ static void resume(struct conn *c, struct exchange *x)
 {
     (void)x;
     c->is_stream_paused = false;
-    c->read_ms = conn_now_ms(c);
     feed_rest(c);
 }
 
@@ -184,6 +183,13 @@ static void send_continue(struct conn *c, struct exchange *x)
     http1_put_continue(&c->out);
 }
 
+/* A client that is still busy with a reply need not go on with its next request. */
+static void excuse(struct conn *c)
+{
+    if (!is_between_requests(c))
+        http1_current(c->http1)->read_ms = conn_now_ms(c);
+}
+
 /* The first exchange has been answered; the next one's turn. */
 static void finish_first(struct conn *c)
 {
@@ -197,7 +203,7 @@ static void finish_first(struct conn *c)
     c->owed = 0;
     conn_note_end(c, x);
     conn_drop(c, x);
-    c->read_ms = conn_now_ms(c);
+    excuse(c);
     if (closes)
         conn_set_state(c, CONN_FLUSHING);
     else
@@ -249,16 +255,16 @@ static void sweep_reading(struct conn *c, uint64_t now)
     if (!http1_in_body(c->http1)) {
         if (now - c->request_ms > conn_limits(c)->header_ms)
             conn_fail_request(c, 408, "the headers did not arrive in time");
-    } else if (now - c->read_ms > conn_limits(c)->body_ms) {
+    } else if (now - http1_current(c->http1)->read_ms > conn_limits(c)->body_ms) {
         conn_fail_request(c, 408, "the body did not arrive in time");
     }
 }
 
 static void sweep(struct conn *c, uint64_t now)
 {
-    if (conn_unsent(c))
-        return;
-    if (!is_between_requests(c)) {
+    if (conn_unsent(c)) {
+        excuse(c);
+    } else if (!is_between_requests(c)) {
         if (conn_takes_bytes(c))
             sweep_reading(c, now);
     } else if (!c->first && now - c->idle_ms > conn_limits(c)->idle_ms) {
@@ -278,6 +284,11 @@ static bool is_over(const struct conn *c)
     return !c->first && c->is_ended && is_between_requests(c);
 }
 
+static bool is_idle(const struct conn *c)
+{
+    return is_between_requests(c) && !c->in.len;
+}
+
 static void free_it(struct conn *c)
 {
     http1_free(c->http1);
@@ -292,5 +303,6 @@ const struct conn_protocol conn_http1 = {
     .sweep = sweep,
     .end = end,
     .is_over = is_over,
+    .is_idle = is_idle,
     .free = free_it,
 };

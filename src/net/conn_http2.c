@@ -8,6 +8,8 @@
 #include "net/conn_private.h"
 #include "net/http2.h"
 
+enum { TENTH_MS = 100 };
+
 /* ---- what the session asks ---- */
 
 static struct exchange *begin(void *arg)
@@ -28,7 +30,6 @@ static bool on_piece(void *arg, struct exchange *x, struct slice bytes)
 {
     struct conn *c = arg;
 
-    x->read_ms = conn_now_ms(c);
     switch (conn_piece(c, x, bytes)) {
     case PIECE_TAKEN:
         return true;
@@ -48,9 +49,9 @@ static bool on_complete(void *arg, struct exchange *x)
     return true;
 }
 
-static void on_sent(void *arg, struct exchange *x)
+static void on_sent(void *arg, struct exchange *x, size_t bytes)
 {
-    x->write_ms = conn_now_ms(arg);
+    x->write_ms = conn_credit(arg, x->write_ms, bytes * MS_PER_BYTE);
 }
 
 /* A request that is still arriving is read on for a while, so that its client gets to the reply. */
@@ -109,6 +110,10 @@ static bool takes_bytes(const struct conn *c)
 
 static void feed(struct conn *c, struct slice bytes)
 {
+    uint64_t tenths = (conn_now_ms(c) - c->relaxed_ms) / TENTH_MS;
+
+    http2_relax(c->http2, tenths);
+    c->relaxed_ms += tenths * TENTH_MS;
     if (!http2_feed(c->http2, bytes))
         c->is_failed = true;
 }
@@ -120,7 +125,6 @@ static void ready(struct conn *c, struct exchange *x)
 
 static void resume(struct conn *c, struct exchange *x)
 {
-    x->read_ms = conn_now_ms(c);
     http2_resume(c->http2, x);
 }
 
@@ -181,7 +185,6 @@ static void sweep(struct conn *c, uint64_t now)
 {
     struct exchange *x = c->first;
 
-    http2_relax(c->http2);
     while (x) {
         struct exchange *next = x->next;
         sweep_exchange(c, x, now);
@@ -198,6 +201,11 @@ static bool is_over(const struct conn *c)
     return false;
 }
 
+static bool is_idle(const struct conn *c)
+{
+    return !c->first;
+}
+
 static void free_it(struct conn *c)
 {
     http2_free(c->http2);
@@ -212,5 +220,6 @@ const struct conn_protocol conn_http2 = {
     .sweep = sweep,
     .end = end,
     .is_over = is_over,
+    .is_idle = is_idle,
     .free = free_it,
 };

@@ -47,11 +47,14 @@ static bool pump(struct conn *c)
 }
 
 /* A handshake is not idle, and neither is the beginning of a request. */
+static bool is_idle(const struct conn *c)
+{
+    return !c->lead_len && (!c->tls || tls_is_up(c->tls));
+}
+
 static void sweep(struct conn *c, uint64_t now)
 {
-    bool has_begun = c->lead_len || (c->tls && !tls_is_up(c->tls));
-
-    if (now - c->idle_ms > (has_begun ? conn_limits(c)->header_ms : conn_limits(c)->idle_ms))
+    if (now - c->idle_ms > (is_idle(c) ? conn_limits(c)->idle_ms : conn_limits(c)->header_ms))
         conn_close(c);
 }
 
@@ -74,5 +77,6 @@ const struct conn_protocol conn_opening = {
     .sweep = sweep,
     .end = end,
     .is_over = is_over,
+    .is_idle = is_idle,
     .free = end,
 };

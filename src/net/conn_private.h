@@ -49,6 +49,8 @@ struct conn_protocol {
     void (*end)(struct conn *c);
     /* Nothing is going on, and nothing will. */
     bool (*is_over)(const struct conn *c);
+    /* Nothing is going on that has a time limit but idle_ms. */
+    bool (*is_idle)(const struct conn *c);
     void (*free)(struct conn *c);
 };
 extern const struct conn_protocol conn_opening, conn_http1, conn_http2;
@@ -92,13 +94,24 @@ struct conn {
     struct buf ended; /* begun_us of requests whose last byte is in out or big */
     int queued;       /* bytes in the kernel's queue when last asked */
 
-    uint64_t request_ms, read_ms, write_ms, idle_ms, state_ms; /* of the last progress */
+    uint64_t request_ms, read_ms, idle_ms, state_ms; /* of the last progress */
+    uint64_t write_ms;                               /* see conn_credit */
+    uint64_t relaxed_ms;                             /* HTTP/2: patience has been given back */
     bool is_touched, is_handle_closed;
+    bool is_turned_away; /* one too many: never served */
+    bool is_idle;
     struct loop_task turn_end;
 };
 
 const struct http_limits *conn_limits(const struct conn *c);
 uint64_t conn_now_ms(const struct conn *c);
+/*
+ * The time from which a client is late, after it has earned some: by bytes that
+ * went on, at the slowest speed that is taken, 1,000 a second. So one that sends
+ * or reads a byte now and then ends like one that does nothing.
+ */
+enum { MS_PER_BYTE = 1 };
+uint64_t conn_credit(const struct conn *c, uint64_t since_ms, uint64_t earned_ms);
 /* Only forward. */
 void conn_set_state(struct conn *c, enum conn_state state);
 bool conn_takes_bytes(const struct conn *c);

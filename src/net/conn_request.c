@@ -61,6 +61,7 @@ static void ask_handler(struct conn *c, struct exchange *x)
 
 void conn_headers(struct conn *c, struct exchange *x)
 {
+    x->read_ms = conn_now_ms(c);
     ask_handler(c, x);
     if (x->mode == BODY_UNDECIDED)
         x->mode = BODY_DISCARD;
@@ -72,6 +73,7 @@ void conn_headers(struct conn *c, struct exchange *x)
 
 enum conn_piece conn_piece(struct conn *c, struct exchange *x, struct slice bytes)
 {
+    x->read_ms = conn_credit(c, x->read_ms, bytes.len * MS_PER_BYTE);
     switch (x->mode) {
     case BODY_COLLECT:
         if (bytes.len > body_max(c, x) || x->body.len > body_max(c, x) - bytes.len)
@@ -81,6 +83,7 @@ enum conn_piece conn_piece(struct conn *c, struct exchange *x, struct slice byte
         return PIECE_TAKEN;
     case BODY_STREAM:
         x->is_paused = !x->on_piece(x->piece_ctx, x, bytes, false);
+        x->paused_ms = conn_now_ms(c);
         return x->is_paused ? PIECE_PAUSED : PIECE_TAKEN;
     case BODY_UNDECIDED:
     case BODY_DISCARD:

@@ -41,7 +41,7 @@ static bool send_buf(struct conn *c, struct buf *buf, size_t *sent, size_t *budg
             break;
         *sent += (size_t)n;
         *budget -= (size_t)n;
-        c->write_ms = conn_now_ms(c);
+        c->write_ms = conn_credit(c, c->write_ms, (uint64_t)n * MS_PER_BYTE);
         metric_add(&bytes_out, n);
     }
     if (*sent < buf->len) {

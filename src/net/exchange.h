@@ -70,7 +70,8 @@ struct exchange {
     bool keep_alive;          /* HTTP/1 */
     bool is_head_written;
     struct http2_stream *stream; /* HTTP/2, while it lasts */
-    uint64_t read_ms, write_ms;  /* HTTP/2: of the last progress */
+    uint64_t read_ms, write_ms;  /* see conn_credit; write_ms of HTTP/2 only */
+    uint64_t paused_ms;
 
     atomic_bool is_cancelled;
     void (*on_cancel)(void *ctx);

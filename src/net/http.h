@@ -47,7 +47,7 @@ struct http_handler {
 struct http_limits {
     size_t header_bytes; /* 431 above */
     size_t body_bytes;   /* hard maximum of a buffered body: 413 above */
-    size_t connections;  /* accept pauses above */
+    size_t connections;  /* at once; further ones are told 503, over TLS just closed */
     size_t gzip_bytes;   /* whole replies from here on are compressed for who asks; 0 = none */
     uint64_t header_ms;  /* of a request: 408, then closed; of a TLS handshake: closed */
     uint64_t body_ms;    /* longest pause in a body, or of a client that does not read */
@@ -73,7 +73,8 @@ uint16_t http_server_port(const struct http_server *s);
 void http_server_drain(struct http_server *s);
 /* Further connections use this certificate, which is kept. Only for a server that speaks TLS. */
 void http_server_set_tls(struct http_server *s, struct tls_config *tls);
-size_t http_server_active(const struct http_server *s); /* exchanges not finished */
+/* Exchanges not finished; when there are none, connections whose last replies are on their way. */
+size_t http_server_active(const struct http_server *s);
 size_t http_server_connections(const struct http_server *s);
 void http_server_free(struct http_server *s); /* closes what is left */
 

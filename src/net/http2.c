@@ -26,7 +26,7 @@ enum {
     RESET_BURST = 200, /* requests that a client may take back at once */
     RESETS_PER_S = 33,
     PATIENCE = 1000, /* frames */
-    PATIENCE_PER_TICK = 10,
+    PATIENCE_PER_TENTH = 10,
     BROKEN_COST = 10,       /* of a request that breaks the rules */
     HEAD_FACTOR = 4,        /* headers this much over the limit end the stream without an answer */
     HEADER_OVERHEAD = 32,   /* of each, by RFC 9113, 6.5.2 */
@@ -110,10 +110,13 @@ static void lose_patience(struct http2 *h, int cost)
     nghttp2_session_terminate_session(h->session, NGHTTP2_ENHANCE_YOUR_CALM);
 }
 
-void http2_relax(struct http2 *h)
+void http2_relax(struct http2 *h, uint64_t tenths)
 {
-    if (h->patience > 0 && h->patience < PATIENCE)
-        h->patience += PATIENCE_PER_TICK;
+    if (h->patience <= 0) /* the connection ends */
+        return;
+    uint64_t missing = (uint64_t)(PATIENCE - h->patience);
+    h->patience +=
+        (int)(tenths < missing / PATIENCE_PER_TENTH ? tenths * PATIENCE_PER_TENTH : missing);
 }
 
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *ctx)
@@ -377,7 +380,7 @@ static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const ui
         exchange_sent(s->x, s->untold);
         s->untold = 0;
     }
-    h->opt.sent(h->opt.events.ctx, s->x);
+    h->opt.sent(h->opt.events.ctx, s->x, len);
     return 0;
 }
 

@@ -17,7 +17,7 @@ struct http2;
 struct http2_options {
     struct protocol_events events; /* a piece that answers false is followed by http2_resume */
     /* Bytes of the reply have been taken from the exchange. */
-    void (*sent)(void *ctx, struct exchange *x);
+    void (*sent)(void *ctx, struct exchange *x, size_t bytes);
     /* The whole reply has; the request may still be arriving. */
     void (*answered)(void *ctx, struct exchange *x);
     /* The stream has ended, answered or not. */
@@ -50,7 +50,7 @@ void http2_give_up(struct http2 *h);
 /* Neither takes nor has anything. */
 bool http2_is_over(const struct http2 *h);
 
-/* Ten times a second: what a peer may do without asking for anything comes back slowly. */
-void http2_relax(struct http2 *h);
+/* So many tenths of a second: what a peer may do without asking for anything comes back slowly. */
+void http2_relax(struct http2 *h, uint64_t tenths);
 
 #endif

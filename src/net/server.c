@@ -19,7 +19,9 @@ enum {
     READ_BUFFER = 128 * KIB,
     ACCEPT_PAUSE_MS = 100,
     ACCEPTS_PER_TURN = 64,
-    REPORT_MS = 10000
+    TURNED_AWAY_MAX = 64, /* connections that are being refused; accept pauses above */
+    REPORT_MS = 10000,
+    SHRINK_MS = 1000, /* an idle connection keeps its buffers for so long */
 };
 
 struct http_server {
@@ -29,18 +31,25 @@ struct http_server {
     uv_poll_t *listener;
     int fd;
     uint16_t port;
-    struct conn *first;
-    size_t connections, active;
+    /*
+     * In the order of the time from which they are idle, so that only the first
+     * of a list need be looked at. Those that just rest still have their buffers.
+     */
+    struct conn_list busy, resting, idle;
+    size_t connections, turned_away, active;
     struct loop_timer *sweep;
     uint64_t pause_until_ms, reported_ms;
     bool is_draining, is_paused;
     char *read_buffer;
+    struct buf too_many; /* the answer to a connection over the limit; empty with TLS */
 };
 
 static struct metric connections_now =
     METRIC_GAUGE("themis_http_connections", "Open client connections.");
 static struct metric accepted_total =
     METRIC_COUNTER("themis_http_accepted_total", "Connections accepted.");
+static struct metric turned_away_total = METRIC_COUNTER(
+    "themis_http_turned_away_total", "Connections refused because max_connections were open.");
 
 struct loop *server_loop(struct http_server *s)
 {
@@ -62,12 +71,50 @@ void server_add_active(struct http_server *s, int delta)
     s->active += (size_t)delta;
 }
 
-static void watch(struct http_server *s);
+/* ---- connections ---- */
 
-void server_conn_closed(struct http_server *s)
+static void list_add(struct conn_list *list, struct conn *c)
 {
-    s->connections--;
-    metric_set(&connections_now, (int64_t)s->connections);
+    struct conn_link *link = conn_link(c);
+
+    link->list = list;
+    link->next = NULL;
+    link->prev = list->last;
+    *list->last = c;
+    list->last = &link->next;
+}
+
+static void list_remove(struct conn *c)
+{
+    struct conn_link *link = conn_link(c);
+
+    *link->prev = link->next;
+    if (link->next)
+        conn_link(link->next)->prev = link->prev;
+    else
+        link->list->last = link->prev;
+}
+
+static void list_move(struct conn_list *list, struct conn *c)
+{
+    list_remove(c);
+    list_add(list, c);
+}
+
+void server_rest(struct http_server *s, struct conn *c, bool is_idle)
+{
+    list_move(is_idle ? &s->resting : &s->busy, c);
+}
+
+void server_conn_closed(struct http_server *s, struct conn *c, bool was_turned_away)
+{
+    list_remove(c);
+    if (was_turned_away) {
+        s->turned_away--;
+    } else {
+        s->connections--;
+        metric_set(&connections_now, (int64_t)s->connections);
+    }
 }
 
 void *server_read_buffer(struct http_server *s, size_t *size)
@@ -82,12 +129,8 @@ static void add(struct http_server *s, int fd)
 
     if (!c)
         return;
-    struct conn_link *link = conn_link(c);
-    link->next = s->first;
-    link->prev = &s->first;
-    if (s->first)
-        conn_link(s->first)->prev = &link->next;
-    s->first = c;
+    list_add(&s->busy, c);
+    conn_touch(c); /* it may be idle from the beginning */
     s->connections++;
     metric_add(&accepted_total, 1);
     metric_set(&connections_now, (int64_t)s->connections);
@@ -100,14 +143,32 @@ static void pause_accepting(struct http_server *s)
     uv_poll_stop(s->listener);
 }
 
-static void report_full(struct http_server *s, int why)
+static void report_full(struct http_server *s, const char *why)
 {
     uint64_t now = loop_now_ms(s->loop);
 
     if (s->reported_ms && now - s->reported_ms < REPORT_MS)
         return;
     s->reported_ms = now;
-    log_warn("net", "accept: %s; %zu connections are open", strerror(why), s->connections);
+    log_warn("net", "accept: %s; %zu connections are open", why, s->connections);
+}
+
+/* What the client wants to say is not read: it may be anything, and a handshake is dear. */
+static void turn_away(struct http_server *s, int fd)
+{
+    struct conn *c = conn_turn_away(s, fd, buf_slice(&s->too_many));
+
+    report_full(s, "further ones are refused");
+    metric_add(&turned_away_total, 1);
+    if (!c)
+        return;
+    list_add(&s->busy, c);
+    s->turned_away++;
+}
+
+static bool is_full(const struct http_server *s)
+{
+    return s->connections >= s->opt.limits.connections;
 }
 
 static void on_accept(uv_poll_t *handle, int status, int events)
@@ -116,7 +177,7 @@ static void on_accept(uv_poll_t *handle, int status, int events)
 
     (void)status, (void)events;
     for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-        if (s->connections >= s->opt.limits.connections) {
+        if (is_full(s) && s->turned_away >= TURNED_AWAY_MAX) {
             pause_accepting(s);
             return;
         }
@@ -124,11 +185,14 @@ static void on_accept(uv_poll_t *handle, int status, int events)
                      ? -1
                      : accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
-            add(s, fd);
+            if (is_full(s))
+                turn_away(s, fd);
+            else
+                add(s, fd);
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-            report_full(s, errno);
+            report_full(s, strerror(errno));
             pause_accepting(s); /* a busy loop otherwise */
         }
         return;
@@ -140,15 +204,31 @@ static void watch(struct http_server *s)
     uv_poll_start(s->listener, UV_READABLE, on_accept);
 }
 
+static void sweep_idle(struct http_server *s, uint64_t now)
+{
+    uint64_t idle_ms = s->opt.limits.idle_ms, rest_ms = idle_ms < SHRINK_MS ? idle_ms : SHRINK_MS;
+    struct conn *c;
+
+    while ((c = s->resting.first) && now - conn_idle_since(c) >= rest_ms) {
+        conn_shrink(c);
+        list_move(&s->idle, c);
+    }
+    while ((c = s->idle.first) && now - conn_idle_since(c) > idle_ms) {
+        list_move(&s->busy, c);
+        conn_sweep(c, now);
+    }
+}
+
 static void on_sweep(void *arg)
 {
     struct http_server *s = arg;
     uint64_t now = loop_now_ms(s->loop);
 
-    for (struct conn *c = s->first, *next; c; c = next) {
+    for (struct conn *c = s->busy.first, *next; c; c = next) {
         next = conn_link(c)->next;
         conn_sweep(c, now);
     }
+    sweep_idle(s, now);
     if (s->is_paused && s->listener && now >= s->pause_until_ms) {
         s->is_paused = false;
         watch(s);
@@ -217,9 +297,22 @@ static enum errc open_listener(struct http_server *s, struct error *err)
     return code;
 }
 
+static void write_too_many(struct http_server *s)
+{
+    static const char body[] = "{\"error\":true,\"code\":503,\"errorNum\":503,\"errorMessage\":"
+                               "\"the server has as many connections as max_connections allows\"}";
+
+    buf_printf(&s->too_many,
+               "HTTP/1.1 503 Service Unavailable\r\nServer: %s\r\nRetry-After: 1\r\n"
+               "Content-Type: application/json; charset=utf-8\r\nContent-Length: %zu\r\n"
+               "Connection: close\r\n\r\n%s",
+               s->server_name, sizeof body - 1, body);
+}
+
 static void release(struct http_server *s)
 {
     tls_config_free(s->opt.tls);
+    buf_release(&s->too_many);
     mem_free(s->read_buffer);
     mem_free(s->host);
     mem_free(s->server_name);
@@ -237,6 +330,9 @@ enum errc http_server_new(struct http_server **out, struct loop *loop,
     s->opt.server_name = s->server_name =
         mem_strdup(opt->server_name ? opt->server_name : "themis");
     s->fd = -1;
+    s->busy.last = &s->busy.first;
+    s->resting.last = &s->resting.first;
+    s->idle.last = &s->idle.first;
     if (!s->opt.limits.pipeline)
         s->opt.limits.pipeline = 1;
     if (!s->opt.limits.streams)
@@ -247,6 +343,9 @@ enum errc http_server_new(struct http_server **out, struct loop *loop,
         return rc;
     }
     s->read_buffer = mem_alloc(READ_BUFFER);
+    if (!s->opt.tls)
+        write_too_many(s);
+    metric_register(&turned_away_total);
     s->listener->data = s;
     watch(s);
     s->sweep = loop_timer_new(loop, on_sweep, s);
@@ -279,7 +378,11 @@ void http_server_drain(struct http_server *s)
 {
     s->is_draining = true;
     close_listener(s);
-    for (struct conn *c = s->first, *next; c; c = next) {
+    while (s->resting.first) /* each hears of it once */
+        list_move(&s->busy, s->resting.first);
+    while (s->idle.first)
+        list_move(&s->busy, s->idle.first);
+    for (struct conn *c = s->busy.first, *next; c; c = next) {
         next = conn_link(c)->next;
         conn_drain(c);
     }
@@ -292,9 +395,15 @@ void http_server_set_tls(struct http_server *s, struct tls_config *tls)
     s->opt.tls = tls;
 }
 
+/* A reply of HTTP/1 may have left its exchange long before the client has taken it. */
 size_t http_server_active(const struct http_server *s)
 {
-    return s->active;
+    size_t sending = 0;
+
+    if (!s->active)
+        for (struct conn *c = s->busy.first; c; c = conn_link(c)->next)
+            sending += conn_is_sending(c);
+    return s->active + sending;
 }
 
 size_t http_server_connections(const struct http_server *s)
@@ -302,13 +411,20 @@ size_t http_server_connections(const struct http_server *s)
     return s->connections;
 }
 
+static void close_all(struct conn_list *list)
+{
+    while (list->first)
+        conn_close(list->first);
+}
+
 void http_server_free(struct http_server *s)
 {
     if (!s)
         return;
     close_listener(s);
-    while (s->first)
-        conn_close(s->first);
+    close_all(&s->busy);
+    close_all(&s->resting);
+    close_all(&s->idle);
     loop_timer_free(s->sweep);
     loop_flush(s->loop); /* turn-end tasks of the connections */
     release(s);

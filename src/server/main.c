@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* themisd: command line, then the server. */
 #include "base/buf.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "server/server.h"
 #include "store/check.h"
 #include "store/vector.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 
 static const char usage[] =
     "usage: themisd --data DIR [--listen HOST:PORT] [--config FILE]\n"
@@ -149,16 +149,6 @@ static void parse(struct server_options *opt, int argc, char **argv)
         misuse("%s is required", "--data");
 }
 
-static void raise_file_limit(void)
-{
-    struct rlimit lim;
-
-    if (getrlimit(RLIMIT_NOFILE, &lim) == 0) {
-        lim.rlim_cur = lim.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &lim);
-    }
-}
-
 static void print_line(void *ctx, bool is_problem, const char *line)
 {
     (void)ctx;
@@ -192,10 +182,11 @@ int main(int argc, char **argv)
     if (!log_parse_level(opt.settings.log_level, &level))
         misuse("log_level must be error, warn, info or debug (got '%s')", opt.settings.log_level);
     log_set_level(level);
-    raise_file_limit();
-    if (is_check)
+    enum errc rc = files_raise(&err);
+    if (rc == OK && is_check)
         return check_store(opt.data);
-    enum errc rc = server_open(&server, &opt, &err);
+    if (rc == OK)
+        rc = server_open(&server, &opt, &err);
     if (rc == ERR_GONE) {
         log_info("server", "stopped before it was ready");
         return 0;

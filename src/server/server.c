@@ -9,6 +9,7 @@
  */
 #include "server/server.h"
 #include "base/env.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "net/tls.h"
 #include "retrieve/embed_writes.h"
@@ -229,6 +230,18 @@ static enum errc check_exposure(const struct server *s, struct error *err)
     return OK;
 }
 
+static size_t room_for_connections(const struct settings *set)
+{
+    size_t wanted = (size_t)set->max_connections, room = files_for_connections(wanted);
+
+    if (room < wanted)
+        log_warn("server",
+                 "the limit of open files leaves room for %zu connections, not for "
+                 "max_connections=%zu: raise it (ulimit -Hn, or LimitNOFILE= of the service)",
+                 room, wanted);
+    return room;
+}
+
 /* Keeps tls. */
 static enum errc listen_on(struct server *s, struct tls_config *tls, struct error *err)
 {
@@ -238,7 +251,7 @@ static enum errc listen_on(struct server *s, struct tls_config *tls, struct erro
         .port = s->opt.port,
         .limits = { .header_bytes = (size_t)set->max_header_bytes,
                     .body_bytes = (size_t)set->max_body_bytes,
-                    .connections = (size_t)set->max_connections,
+                    .connections = room_for_connections(set),
                     .gzip_bytes = (size_t)set->gzip_min_bytes,
                     .header_ms = (uint64_t)set->header_timeout_ms,
                     .body_ms = (uint64_t)set->body_timeout_ms,

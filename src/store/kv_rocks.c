@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "store/kv_backend.h"
 #include "store/kv_shim.h"
@@ -147,7 +148,7 @@ static rocksdb_options_t *options_new(const struct kv_rocks *r, const struct kv_
     rocksdb_options_set_write_buffer_size(o, one);
     rocksdb_options_set_max_total_wal_size(o, 2 * all);
     rocksdb_options_set_max_background_jobs(o, 2);
-    rocksdb_options_set_max_open_files(o, 1024);
+    rocksdb_options_set_max_open_files(o, (int)files_for_store());
     rocksdb_options_set_compression(o, rocksdb_lz4_compression);
     rocksdb_options_set_level_compaction_dynamic_level_bytes(o, 1);
     if (f != KV_LOG) { /* most inserts ask for a key that is not there */

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """SIGTERM: what runs is finished, new work is refused, status 0."""
 import json
+import re
 import socket
+import subprocess
 import threading
 import time
 
 import requests
+from conftest import release_server
 
 WORDS = " ".join(f"word{i}" for i in range(40))
 CHAT = {"model": "chat", "stream": True, "messages": [{"role": "user", "content": "go"}]}
@@ -93,3 +96,61 @@ def test_waiting_query_at_the_end(start):
             assert time.monotonic() < end
         server.process.terminate()
         server.wait_stopped()
+
+
+BIG = 50_000_000
+BIG_QUERY = json.dumps({"query": "FOR i IN 1..500 RETURN @text", "batchSize": 500,
+                        "bindVars": {"text": "x" * (BIG // 500)}}).encode()
+
+
+def test_large_reply_to_a_slow_reader(start):
+    """What was answered before SIGTERM leaves whole, as long as the client goes on reading."""
+    server = start({}, binary=release_server())
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+    s.settimeout(60)
+    s.connect(("127.0.0.1", server.port))
+    with s:
+        s.sendall(f"POST /_api/cursor HTTP/1.1\r\nHost: localhost\r\n"
+                  f"Content-Length: {len(BIG_QUERY)}\r\n\r\n".encode() + BIG_QUERY)
+        got = s.recv(65536)
+        assert got.startswith(b"HTTP/1.1 201 "), got
+        head, rest = got.split(b"\r\n\r\n", 1)
+        length = int(re.search(rb"Content-Length: (\d+)", head).group(1))
+        assert length > BIG
+        server.process.terminate()
+        count, began = len(rest), time.monotonic()
+        while piece := s.recv(1_000_000):
+            count += len(piece)
+            time.sleep(0.002)
+        assert count == length
+        assert time.monotonic() - began > 0.3  # it was slow, so the stop had to wait
+    server.wait_stopped()
+
+
+def test_large_reply_of_http2_to_a_slow_reader(start):
+    server = start({}, binary=release_server())
+    with subprocess.Popen(["curl", "-sS", "--noproxy", "*", "--http2-prior-knowledge", "--limit-rate", "25M",
+                           "-d", "@-", server.url + "/_api/cursor"], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as curl:
+        curl.stdin.write(BIG_QUERY)
+        curl.stdin.close()
+        count = len(curl.stdout.read(1000))
+        server.process.terminate()
+        while piece := curl.stdout.read(1_000_000):
+            count += len(piece)
+        assert curl.wait(60) == 0 and count > BIG
+    server.wait_stopped()
+
+
+def test_large_reply_that_is_not_read(start):
+    """Not longer than drain_timeout_ms."""
+    server = start({}, binary=release_server(), settings=["drain_timeout_ms=700"])
+    with server.connect() as s:
+        s.sendall(f"POST /_api/cursor HTTP/1.1\r\nHost: localhost\r\n"
+                  f"Content-Length: {len(BIG_QUERY)}\r\n\r\n".encode() + BIG_QUERY)
+        assert s.recv(12) == b"HTTP/1.1 201"
+        began = time.monotonic()
+        server.process.terminate()
+        server.wait_stopped()
+        assert 0.5 < time.monotonic() - began < 20
