@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/log.h"
 #include "server/body.h"
 #include "server/reply.h"
 #include "server/router.h"
@@ -68,6 +69,32 @@ static enum errc read_label(struct request *r, struct slice *label, struct error
     return OK;
 }
 
+static int is_part(const struct dirent *d)
+{
+    size_t len = strlen(d->d_name), end = strlen(".part");
+
+    return len > end && !strcmp(d->d_name + len - end, ".part") &&
+           id_is_legal(slice_of(d->d_name, len - end));
+}
+
+/* What crashes left of backups holds files of the store that are gone from it: disk space. */
+static void tidy(struct request *r)
+{
+    struct dirent **names = NULL;
+    struct error err;
+    int n = scandir(r->ctx->backup_dir, &names, is_part, NULL);
+
+    for (int i = 0; i < n; i++) {
+        enum errc rc = store_backup_forget(folder_of(r, slice_str(names[i]->d_name)), &err);
+        if (rc == OK)
+            log_info("server", "removed the unfinished backup %s", names[i]->d_name);
+        else if (rc != ERR_BUSY) /* another node's, under way */
+            log_warn("server", "an unfinished backup stays: %s", err.text);
+        free(names[i]);
+    }
+    free(names);
+}
+
 static enum errc make_backup(struct request *r, const char *id, struct manifest *out,
                              struct error *err)
 {
@@ -77,6 +104,7 @@ static enum errc make_backup(struct request *r, const char *id, struct manifest 
         return fail_os(err, "make", dir);
     if (atomic_exchange(&r->ctx->is_backing_up, true))
         return fail(err, ERR_BUSY, "another backup is being made or deleted");
+    tidy(r);
     enum errc rc = store_backup(r->ctx->store, folder_of(r, slice_str(id)), id,
                                 "themis " THEMIS_VERSION, r->arena, out, err);
     atomic_store(&r->ctx->is_backing_up, false);
@@ -201,9 +229,7 @@ static enum errc delete_backup(struct request *r, struct slice id, struct error 
 
     if (atomic_exchange(&r->ctx->is_backing_up, true))
         return fail(err, ERR_BUSY, "another backup is being made or deleted");
-    enum errc rc = folder_remove(part, err);
-    if (rc == ERR_NOT_FOUND)
-        rc = OK;
+    enum errc rc = store_backup_forget(part, err);
     if (rc == OK && rename(dir, part))
         rc = errno == ENOENT ? unknown(id, err)
                              : fail(err, ERR_IO, "cannot delete %s: %s", dir, strerror(errno));

@@ -2,9 +2,12 @@
 #include "store/backup.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/fault.h"
 #include "base/log.h"
@@ -50,6 +53,23 @@ static enum errc make_dir(const char *path, struct error *err)
     return fail_os(err, "make", path);
 }
 
+/* Who makes the folder holds it; a crash lets go. -1: somebody else does, or it is not there. */
+static int hold(const char *part)
+{
+    int fd = open(part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static void let_go(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
 static enum errc fill(struct store *s, const char *part, const char *id, const char *program,
                       struct arena *arena, struct manifest *out, struct error *err)
 {
@@ -57,7 +77,6 @@ static enum errc fill(struct store *s, const char *part, const char *id, const c
     struct commit_stats stats;
     struct val about;
     const char *data = arena_printf(arena, "%s/data", part);
-    TRY(make_dir(part, err));
     TRY(make_dir(data, err));
     committer_stats(s->committer, &stats); /* before the copy, which then holds this commit */
     TRY(kv_checkpoint(s->kv, arena_printf(arena, "%s/rocks", data), err));
@@ -92,13 +111,30 @@ enum errc store_backup(struct store *s, const char *dir, const char *id, const c
     const char *part = arena_printf(arena, "%s.part", dir);
     if (lstat(dir, &st) == 0)
         return fail(err, ERR_EXISTS, "the backup %s exists already", dir);
-    enum errc rc = folder_remove(part, err); /* of a try that a crash ended */
-    if (rc != OK && rc != ERR_NOT_FOUND)
+    enum errc rc = store_backup_forget(part, err);
+    if (rc == OK)
+        rc = make_dir(part, err);
+    if (rc != OK)
         return rc;
+    int held = hold(part);
     rc = fill(s, part, id, program, arena, out, err);
     if (rc == OK)
         rc = publish(part, dir, arena, err);
     if (rc != OK && folder_remove(part, &ignored) != OK)
         log_warn("store", "a part of a backup is left: %s", ignored.text);
+    let_go(held);
     return rc;
+}
+
+enum errc store_backup_forget(const char *part, struct error *err)
+{
+    struct stat st;
+    if (lstat(part, &st) && errno == ENOENT)
+        return OK;
+    int held = hold(part);
+    if (held < 0)
+        return fail(err, ERR_BUSY, "%s is in use", part);
+    enum errc rc = folder_remove(part, err);
+    let_go(held);
+    return rc == ERR_NOT_FOUND ? OK : rc;
 }

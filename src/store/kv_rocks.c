@@ -194,7 +194,20 @@ static rocksdb_t *open_db(const struct kv_options *opt, const rocksdb_options_t 
                                         options, family, message);
 }
 
-/* RocksDB locks only what it writes to; a reader shares its lock with other readers. */
+static bool has_store(const char *path)
+{
+    struct buf file;
+    buf_init(&file, 0);
+    buf_printf(&file, "%s/CURRENT", path);
+    bool is_there = access(buf_cstr(&file), F_OK) == 0;
+    buf_release(&file);
+    return is_there;
+}
+
+/*
+ * RocksDB locks only what it writes to; a reader shares its lock with other readers. A store that
+ * was restored and not opened yet has no file to lock.
+ */
 static enum errc lock_for_reading(struct kv_rocks *r, const char *path, struct error *err)
 {
     struct flock shared = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
@@ -203,7 +216,9 @@ static enum errc lock_for_reading(struct kv_rocks *r, const char *path, struct e
     buf_init(&file, 0);
     buf_printf(&file, "%s/LOCK", path);
     r->lock_fd = open(buf_cstr(&file), O_RDONLY | O_CLOEXEC);
-    if (r->lock_fd < 0)
+    if (r->lock_fd < 0 && errno == ENOENT && has_store(path))
+        rc = OK;
+    else if (r->lock_fd < 0)
         rc = errno == ENOENT
                  ? fail(err, ERR_NOT_FOUND, "there is no store in %s", path)
                  : fail(err, ERR_IO, "cannot open %s: %s", buf_cstr(&file), strerror(errno));

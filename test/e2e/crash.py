@@ -1,34 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 Rounds of writing and kill -9, each followed by a check: of every document against the ledger, of
-every index against a scan, of counts, and of the files by themisd --check.
+every index against a scan, of counts, of backups, and of the files by themisd --check.
 """
 import json
 import math
+import pathlib
 import random
+import shutil
 import subprocess
 import threading
 import time
 
 import requests
 
-from ledger import (Accounts, Arrays, Collections, Documents, Imports, Indexes, Queries, Transactions,
-                    Truncations, Wrong, Writer)
+from conftest import program
+from ledger import (Accounts, Arrays, Backups, Collections, Documents, Imports, Indexes, Queries,
+                    Transactions, Truncations, Wrong, Writer)
 
 MODELS = {"embed": "sim:embed,dim=16,prefill=20000"}
 SETTINGS = ["memtables_mb=16", "block_cache_mb=16", "workers=6"]
 SCAN_ONLY = "OPTIONS {disableIndex: true}"
+BY_CLIENTS = ("things", "links", "big")
+INDEXED = (*BY_CLIENTS, "documents", "chunks")
 ENOUGH = 100  # documents from which on the planner must take an index
 
 
 def writers(seed):
     kinds = [Documents, Documents, Arrays, Arrays, Queries, Queries, Transactions, Transactions, Accounts,
-             Accounts, Truncations, Imports, Imports, Indexes, Collections]
+             Accounts, Truncations, Imports, Imports, Indexes, Collections, Backups]
     return [kind(f"w{i}", seed * 100 + i) for i, kind in enumerate(kinds)]
 
 
 class Crash:
-    """start(is_ready) makes a server on the same data each time."""
+    """start(is_ready) makes a server on the same data each time; start(True, data) on other data."""
 
     def __init__(self, start, binary, seed):
         self.start = start
@@ -36,7 +41,9 @@ class Crash:
         self.random = random.Random(seed)
         self.writers = writers(seed)
         self.indexes = next(writer for writer in self.writers if isinstance(writer, Indexes))
+        self.backups = next(writer for writer in self.writers if isinstance(writer, Backups))
         self.builds_hit = 0
+        self.restored = 0
 
     # ---- a round ----
 
@@ -81,38 +88,68 @@ class Crash:
         time.sleep(self.random.random() * 0.3)
         server.kill()
 
-    def check_files(self, server):
-        done = subprocess.run([self.binary, "--check", "--data", server.data], capture_output=True, text=True,
+    def check_files(self, data):
+        done = subprocess.run([self.binary, "--check", "--data", data], capture_output=True, text=True,
                               timeout=300)
         if done.returncode:
             raise Wrong(f"themisd --check: status {done.returncode}\n{done.stdout}{done.stderr}")
+
+    def restore(self, server):
+        """A backup that was made while others wrote, perhaps of a server that died since."""
+        if not self.backups.there:
+            return
+        backup, n = self.random.choice(sorted(self.backups.there.items()))
+        target = pathlib.Path(server.data).with_name("restored")
+        done = subprocess.run([program("THEMIS", "build/themis"), "restore",
+                               pathlib.Path(server.data) / "backups" / backup, target],
+                              capture_output=True, text=True, timeout=300)
+        if done.returncode:
+            raise Wrong(f"backup {backup} cannot be restored: {done.stderr}")
+        self.check_files(target)
+        copy = self.start(True, target.name)
+        store = self.read_all(copy)
+        (made,) = store["backups"].values()
+        if made["n"] < n:
+            raise Wrong(f"backup {backup} holds {made}, asked for behind the write of {n}")
+        self.verify_whole(copy, store)
+        copy.kill()
+        shutil.rmtree(target)
+        self.restored += 1
 
     def acknowledged(self):
         return sum(writer.done for writer in self.writers)
 
     # ---- the check ----
 
-    def verify(self, server):
+    def read_all(self, server):
+        """name -> key -> document"""
         collections = server.request("GET", "/_api/collection?excludeSystem=true").json()["result"]
-        names = [collection["name"] for collection in collections]
-        store = {name: self.scan(server, name) for name in names}
-        everything = {(name, key): document for name in names for key, document in store[name].items()}
+        return {name: self.scan(server, name) for name in (collection["name"] for collection in collections)}
+
+    def verify(self, server):
+        """Everything against the ledgers, and against itself."""
+        store = self.read_all(server)
+        everything = {(name, key): document for name in store for key, document in store[name].items()}
         for writer in self.writers:
             writer.check(everything)
             if isinstance(writer, Collections):
-                writer.check_collections({name: len(store[name]) for name in names})
-        for name in names:
+                writer.check_collections({name: len(store[name]) for name in store})
+        self.indexes.check_indexes(self.verify_whole(server, store))
+        self.backups.check_backups(server.request("POST", "/_admin/backup/list", json={}).json()["result"]["list"])
+        self.look_up(server, everything)
+
+    def verify_whole(self, server, store):
+        """Counts, sums and indexes, which every moment must have right. (collection, name) -> id of indexes."""
+        made = {}
+        for name, documents in store.items():
             count = server.request("GET", f"/_api/collection/{name}/count").json()["count"]
-            if count != len(store[name]):
-                raise Wrong(f"{name}: {len(store[name])} documents, {count} are counted")
+            if count != len(documents):
+                raise Wrong(f"{name}: {len(documents)} documents, {count} are counted")
+            if name in INDEXED:
+                made |= {(name, index["name"]): index["id"] for index in self.check_indexes(server, name, documents)}
         if sum(account["amount"] for account in store["accounts"].values()) != Accounts.SUM:
             raise Wrong(f"the sum has changed: {store['accounts']}")
-        self.indexes.check_indexes({(name, index["name"]): index["id"] for name in ("things", "links", "big")
-                                    for index in self.check_indexes(server, name, store[name])})
-        for name in ("documents", "chunks"):
-            if name in store:
-                self.check_indexes(server, name, store[name])
-        self.look_up(server, everything)
+        return {where: id_ for where, id_ in made.items() if where[0] in BY_CLIENTS}
 
     @staticmethod
     def explain(server, query, **bind):

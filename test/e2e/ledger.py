@@ -450,7 +450,7 @@ class Collections(Writer):
         self.count += 1
         name = f"tmp_{self.name}_{self.random.randrange(self.NAMES)}"
         if name in self.there:
-            self.pending = {name: (20, None)}
+            self.pending = {name: (self.there[name], None)}
             self.call("DELETE", f"/_api/collection/{name}")
             del self.there[name]
         else:
@@ -475,3 +475,46 @@ class Collections(Writer):
                 raise Wrong(f"collection {name}: {mine.get(name)} documents, not one of {possible}")
         self.there = mine
         self.pending = {}
+
+
+class Backups(Writer):
+    """Makes backups while the others write, and deletes old ones."""
+
+    collections = {"backups": 2}
+    KEPT = 2
+
+    def __init__(self, name, seed):
+        super().__init__(name, seed)
+        self.there = {}        # id -> what the document was before it was asked for
+        self.creating = None   # (label, the same) under way
+        self.deleting = None   # id
+
+    def step(self):
+        self.count += 1
+        document = {"_key": f"{self.name}-made", "n": self.count}
+        self.write({("backups", document["_key"]): document}, lambda: Documents.revs(
+            [self.call("POST", "/_api/document/backups?overwriteMode=replace", document)]))
+        self.creating = (f"{self.name}-{self.count}", self.count)
+        made = self.call("POST", "/_admin/backup/create", {"label": self.creating[0]})
+        self.there[made["result"]["id"]] = self.count
+        self.creating = None
+        while len(self.there) > self.KEPT:
+            self.deleting = next(iter(self.there))
+            self.call("POST", "/_admin/backup/delete", {"id": self.deleting})
+            del self.there[self.deleting]
+            self.deleting = None
+        self.done += 1
+
+    def check_backups(self, found):
+        """found: id -> entry of the list. What a crash left half done must not be in it."""
+        for id_ in self.there.keys() - found.keys() - {self.deleting}:
+            raise Wrong(f"backup {id_} is gone")
+        for id_ in found.keys() - self.there.keys():
+            if not self.creating or not id_.endswith("_" + self.creating[0]):
+                raise Wrong(f"backup {id_} is there, against what was acknowledged")
+            self.there[id_] = self.creating[1]
+        for id_, entry in found.items():
+            if not entry["available"]:
+                raise Wrong(f"backup {id_} is listed and cannot be used: {entry}")
+        self.there = {id_: n for id_, n in self.there.items() if id_ in found}
+        self.creating = self.deleting = None

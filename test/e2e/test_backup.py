@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Backups of a node that is written to, restored into a new one; damaged ones are refused."""
+import fcntl
+import os
 import pathlib
 import shutil
 import threading
@@ -127,6 +129,34 @@ def test_damaged_ones_are_refused(start, tmp_path):
         assert name in done.stderr, damage.__name__
         assert not (tmp_path / "target").exists() and not (tmp_path / "target.part").exists()
     cli(server, "restore", whole, tmp_path / "target")
+
+
+def test_what_a_crash_left_is_removed(start):
+    """Hard links in it keep files of the store on the disk."""
+    server = start()
+    fill(server)
+    backups = pathlib.Path(server.data) / "backups"
+    for name in ("2026-01-01T00.00.00Z_left.part", "2026-01-01T00.00.00Z_held.part", "mine.part"):
+        (backups / name / "data").mkdir(parents=True)
+        (backups / name / "data/x").write_text("x")
+    held = os.open(backups / "2026-01-01T00.00.00Z_held.part", os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)  # as another node does that works there
+    made = create(server)
+    assert sorted(path.name for path in backups.iterdir()) == sorted(
+        [made["id"], "2026-01-01T00.00.00Z_held.part", "mine.part"])
+    os.close(held)
+    again = create(server, "again")
+    assert {path.name for path in backups.iterdir()} == {made["id"], again["id"], "mine.part"}
+    listed = server.request("POST", "/_admin/backup/list", json={}).json()["result"]["list"]
+    assert set(listed) == {made["id"], again["id"]}
+
+
+def test_a_restored_store_can_be_checked_before_its_first_start(start, tmp_path):
+    server = start()
+    fill(server)
+    cli(server, "restore", folder(server, create(server)), tmp_path / "restored")
+    assert "500 documents" in cli(server, "check", tmp_path / "restored").stdout
+    cli(server, "check", tmp_path, status=1)
 
 
 def test_the_target_must_be_new(start, tmp_path):
