@@ -58,6 +58,8 @@ static enum errc check_text(const struct document *out, struct error *err)
 {
     size_t at;
 
+    if (slice_starts(out->body, "%!PS"))
+        return fail(err, ERR_INVALID, "it is PostScript, a program that draws, not text");
     if (memchr(out->body.len ? out->body.ptr : "", 0, out->body.len))
         return fail(err, ERR_INVALID, "it is not text (byte 0)");
     if (!utf8_check(out->body, &at))

@@ -77,15 +77,17 @@ def test_bad_files_are_listed_and_stop_nothing(real, folder):
     (folder / "empty.html").write_bytes(b"")
     (folder / "open.csv").write_text('a,b\n1,"2\n')
     (folder / "photo.jpg").write_bytes(b"\xff\xd8\xff\xe0" + bytes(200))
+    (folder / "drawing.eps").write_text("%!PS-Adobe-3.0 EPSF-3.0\n0 0 moveto\n")
     (folder / "umlaut.txt").write_bytes("Die M\xfchle\n".encode("latin-1"))
     (folder / "rows.jsonl").write_text('{"a": 1}\n')
     (folder / "gone.md").symlink_to(folder / "nowhere")
     done = load(real, folder)
     assert done["documents"] == 1
     reasons = {item["path"].rsplit("/", 1)[1]: item["reason"] for item in done["failed"]}
-    assert done["skipped"] == len(reasons) == 9
+    assert done["skipped"] == len(reasons) == 10
     assert "no text" in reasons["empty.pdf"]
     assert "not text" in reasons["photo.jpg"]
+    assert "PostScript" in reasons["drawing.eps"]
     assert "not UTF-8" in reasons["umlaut.txt"] and "--charset" in reasons["umlaut.txt"]
     assert "line 2" in reasons["open.csv"]
     assert "--collection" in reasons["rows.jsonl"]
@@ -93,7 +95,7 @@ def test_bad_files_are_listed_and_stop_nothing(real, folder):
     assert all(reasons.values())
     assert chunks(real, "Uhrwerk")
     shown = cli(real, "import", folder)
-    assert "9 skipped" in shown.stdout and "photo.jpg: it is not text" in shown.stderr
+    assert "10 skipped" in shown.stdout and "photo.jpg: it is not text" in shown.stderr
     load(real, folder / "cut.pdf", status=1)  # nothing but a bad file
 
 
