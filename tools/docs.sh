@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# docs.sh: writes the reference pages, which are generated from the tables in the source, to
-# build/reference/.
+# docs.sh: writes the reference and the manual pages, which are generated from the tables in the
+# source, to build/reference/.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -11,4 +11,7 @@ mkdir -p build/reference
 for page in settings functions routes errors; do
     build/release/src/reference "$page" > "build/reference/$page.md"
 done
-echo "wrote build/reference/{settings,functions,routes,errors}.md"
+for page in themis.1 themisd.8; do
+    build/release/src/reference "$page" > "build/reference/$page"
+done
+echo "wrote build/reference/{settings,functions,routes,errors}.md, build/reference/{themis.1,themisd.8}"

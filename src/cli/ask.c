@@ -94,7 +94,7 @@ static int run(struct cli *c, int argc, char **argv)
 
     cli_no_options(argc, argv);
     if (argc != 1)
-        return cli_misuse("usage: themis ask 'QUESTION'");
+        return cli_misuse_of(&command_ask);
     struct val values[] = { cli_text(c, argv[0]), top_k, model ? cli_text(c, model) : VAL_NONE,
                             collection ? cli_text(c, collection) : VAL_NONE, val_true };
     if (!cli_events(c, "/v1/ask", cli_object(c, names, values, ARRAY_LEN(names)), on_event, &a))
@@ -108,5 +108,20 @@ static int run(struct cli *c, int argc, char **argv)
     return EXIT_DONE;
 }
 
-const struct command command_ask = { "ask", "'QUESTION' [--top-k N] [--model M]",
-                                     "Answers from the imported documents.", run };
+static const struct command_option options[] = {
+    { "--top-k", "N", "How many passages are looked at." },
+    { "--model", "MODEL", "Which of the loaded models; the first of its kind unless given." },
+    { "--collection", "NAME", "Collection of passages; chunks unless given." },
+    { NULL, NULL, NULL },
+};
+
+const struct command command_ask = {
+    .name = "ask",
+    .arguments = "'QUESTION'",
+    .help = "Answers a question from the imported documents, with citations.",
+    .run = run,
+    .options = options,
+    .about = "The answer is streamed, then the passages that support it. When the documents do not "
+             "say, the "
+             "answer says that.",
+};

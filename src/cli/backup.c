@@ -62,7 +62,7 @@ static int run(struct cli *c, int argc, char **argv)
 
     cli_no_options(argc, argv);
     if (argc > 1 || (argc && (is_list || gone)) || (is_list && gone))
-        return cli_misuse("usage: themis backup [LABEL] | --list | --delete ID");
+        return cli_misuse_of(&command_backup);
     if (is_list)
         return list(c);
     if (gone)
@@ -70,5 +70,17 @@ static int run(struct cli *c, int argc, char **argv)
     return create(c, argc ? argv[0] : NULL);
 }
 
-const struct command command_backup = { "backup", "[LABEL] | --list | --delete ID",
-                                        "makes a backup of the node while it runs", run };
+static const struct command_option options[] = {
+    { "--list", NULL, "Shows the backups that there are." },
+    { "--delete", "ID", "Deletes one." },
+    { NULL, NULL, NULL },
+};
+
+const struct command command_backup = {
+    .name = "backup",
+    .arguments = "[LABEL]",
+    .help = "Makes a backup of the node while it runs.",
+    .run = run,
+    .options = options,
+    .about = "Prints the id, which is the name of a folder under backup_dir of the server.",
+};

@@ -67,7 +67,7 @@ static int run(struct cli *c, int argc, char **argv)
 
     cli_no_options(argc, argv);
     if (argc > 1)
-        return cli_misuse("usage: themis chat ['MESSAGE']");
+        return cli_misuse_of(&command_chat);
     buf_init(&k.answer, 64 * MIB);
     if (system)
         add_message(&k, "system", slice_str(system));
@@ -92,5 +92,18 @@ static int run(struct cli *c, int argc, char **argv)
     return is_ok ? EXIT_DONE : EXIT_FAILED;
 }
 
-const struct command command_chat = { "chat", "['MESSAGE'] [--model M] [--system S]",
-                                      "Talks to a model.", run };
+static const struct command_option options[] = {
+    { "--model", "MODEL", "Which of the loaded models; the first of its kind unless given." },
+    { "--system", "TEXT", "The system message." },
+    { "--max-tokens", "N", "Longest answer." },
+    { NULL, NULL, NULL },
+};
+
+const struct command command_chat = {
+    .name = "chat",
+    .arguments = "['MESSAGE']",
+    .help = "Talks to a model.",
+    .run = run,
+    .options = options,
+    .about = "Without a message it reads one a line until end of file, as one conversation.",
+};

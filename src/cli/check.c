@@ -13,7 +13,7 @@ static int run(struct cli *c, int argc, char **argv)
     (void)c;
     cli_no_options(argc, argv);
     if (argc != 1)
-        return cli_misuse("usage: themis check DIR");
+        return cli_misuse_of(&command_check);
     if (len < 0)
         return cli_fail("cannot find this program: %s", strerror(errno));
     self[len] = 0;
@@ -23,5 +23,10 @@ static int run(struct cli *c, int argc, char **argv)
     return cli_fail("cannot run %s: %s", program, strerror(errno));
 }
 
-const struct command command_check = { "check", "DIR",
-                                       "Verify the store of a node that does not run.", run };
+const struct command command_check = {
+    .name = "check",
+    .arguments = "DIR",
+    .help = "Verifies the store of a node that does not run.",
+    .run = run,
+    .about = "Reads everything, changes nothing; status 1 when something is wrong.",
+};

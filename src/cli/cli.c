@@ -33,6 +33,17 @@ int cli_fail(const char *fmt, ...)
     return EXIT_FAILED;
 }
 
+int cli_misuse_of(const struct command *command)
+{
+    struct buf usage;
+
+    buf_init(&usage, 0);
+    command_usage(command, &usage);
+    cli_misuse("usage: themis %s", buf_cstr(&usage));
+    buf_release(&usage);
+    return EXIT_MISUSE;
+}
+
 static void take(int *argc, char **argv, int at, int count)
 {
     for (int i = at; i + count < *argc; i++)
@@ -44,6 +55,7 @@ const char *cli_option(int *argc, char **argv, const char *name)
 {
     size_t len = strlen(name);
 
+    command_expect(name, false);
     for (int i = 0; i < *argc && strcmp(argv[i], "--"); i++) {
         if (!strncmp(argv[i], name, len) && argv[i][len] == '=') {
             const char *value = argv[i] + len + 1;
@@ -63,6 +75,7 @@ const char *cli_option(int *argc, char **argv, const char *name)
 
 bool cli_flag(int *argc, char **argv, const char *name)
 {
+    command_expect(name, true);
     for (int i = 0; i < *argc && strcmp(argv[i], "--"); i++) {
         if (strcmp(argv[i], name))
             continue;
@@ -94,6 +107,8 @@ void cli_no_options(int argc, char **argv)
 }
 
 /* ---- calls ---- */
+
+atomic_bool cli_is_interrupted;
 
 const char *cli_db_path(struct cli *c, const char *path)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cli -- the shell: one file per command, each a row in main.c. Exit codes: 0
+ * cli -- the shell: one file per command, each a row in command.c. Exit codes: 0
  * done, 1 failed, 2 misuse.
  */
 #ifndef CLI_CLI_H
@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/val.h"
+#include "cli/command.h"
 #include "net/client.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_MISUSE = 2 };
@@ -22,18 +23,11 @@ struct cli {
     struct arena *arena;
 };
 
-struct command {
-    const char *name;
-    const char *usage; /* behind "themis NAME" */
-    const char *help;
-    int (*run)(struct cli *c, int argc, char **argv); /* argv[0] is the first argument */
-};
-
 extern const struct command command_ask, command_backup, command_chat, command_check,
     command_convert, command_embed, command_import, command_model, command_query, command_restore,
     command_status;
 
-/* ---- arguments ---- */
+/* ---- arguments: options must be in the table of the command ---- */
 
 /*
  * Takes --name VALUE (or --name=VALUE) out of argv; NULL when absent. A missing
@@ -46,9 +40,13 @@ void cli_no_options(int argc, char **argv);
 /* The option's value as a number of at least 1, or VAL_NONE; ends the program with 2. */
 struct val cli_number_option(struct cli *c, int *argc, char **argv, const char *name);
 int cli_misuse(const char *fmt, ...) PRINTF_LIKE(1, 2);
+int cli_misuse_of(const struct command *command); /* prints its usage */
 int cli_fail(const char *fmt, ...) PRINTF_LIKE(1, 2);
 
 /* ---- calls ---- */
+
+/* Set by whoever wants the running call to end, in a signal handler too: it fails then. */
+extern atomic_bool cli_is_interrupted;
 
 /* Sends JSON (null = no body) and reads JSON. Prints the error itself; false then. */
 bool cli_call(struct cli *c, const char *method, const char *path, struct val body,

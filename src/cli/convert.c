@@ -36,7 +36,7 @@ static int run(struct cli *c, int argc, char **argv)
     (void)c;
     cli_no_options(argc, argv);
     if (argc != 1 || (strcmp(argv[0], "html") != 0 && strcmp(argv[0], "csv") != 0))
-        return cli_misuse("usage: themis convert html|csv < FILE");
+        return cli_misuse_of(&command_convert);
     buf_init(&out, IMPORT_FILE_MAX);
     is_ok = convert(argv[0], &out, &err) == OK;
     if (is_ok)
@@ -47,5 +47,10 @@ static int run(struct cli *c, int argc, char **argv)
     return is_ok ? EXIT_DONE : EXIT_FAILED;
 }
 
-const struct command command_convert = { "convert", "html|csv < FILE",
-                                         "Prints a page or a table as import reads it.", run };
+const struct command command_convert = {
+    .name = "convert",
+    .arguments = "html|csv",
+    .help = "Prints a page or a table from standard input as import reads it.",
+    .run = run,
+    .words = "html csv",
+};

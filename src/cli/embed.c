@@ -10,7 +10,7 @@ static int run(struct cli *c, int argc, char **argv)
 
     cli_no_options(argc, argv);
     if (!argc)
-        return cli_misuse("usage: themis embed TEXT...");
+        return cli_misuse_of(&command_embed);
     struct val *texts = arena_alloc(c->arena, (size_t)argc * sizeof *texts);
     for (int i = 0; i < argc; i++)
         texts[i] = cli_text(c, argv[i]);
@@ -29,4 +29,15 @@ static int run(struct cli *c, int argc, char **argv)
     return EXIT_DONE;
 }
 
-const struct command command_embed = { "embed", "TEXT... [--model M]", "Vectors of texts.", run };
+static const struct command_option options[] = {
+    { "--model", "MODEL", "Which of the loaded models; the first of its kind unless given." },
+    { NULL, NULL, NULL },
+};
+
+const struct command command_embed = {
+    .name = "embed",
+    .arguments = "TEXT...",
+    .help = "Prints the vectors of texts, one a line.",
+    .run = run,
+    .options = options,
+};

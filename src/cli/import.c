@@ -365,7 +365,7 @@ static int run(struct cli *c, int argc, char **argv)
     im->is_shown = isatty(STDERR_FILENO) && !c->is_json;
     cli_no_options(argc, argv);
     if (!argc)
-        return cli_misuse("usage: themis import FILE|FOLDER... [--prune] [--collection NAME]");
+        return cli_misuse_of(&command_import);
     if (im->charset && source_check_charset(im->charset, &err) != OK)
         return cli_misuse("%s", err.text);
     for (int i = 0; i < argc; i++) {
@@ -393,7 +393,21 @@ static int run(struct cli *c, int argc, char **argv)
     return is_ok && is_complete ? EXIT_DONE : EXIT_FAILED;
 }
 
+static const struct command_option options[] = {
+    { "--prune", NULL, "Forgets documents below the folders whose files are gone." },
+    { "--collection", "NAME", "Where the rows of CSV and JSON files go." },
+    { "--charset", "NAME", "Encoding of the files that are not UTF-8, such as ISO-8859-1." },
+    { "--model", "MODEL", "Which embedding model." },
+    { NULL, NULL, NULL },
+};
+
 const struct command command_import = {
-    "import", "FILE|FOLDER... [--prune] [--collection NAME] [--charset C] [--model M]",
-    "Brings text, Markdown, HTML, PDF, CSV, JSONL into the node.", run
+    .name = "import",
+    .arguments = "FILE|FOLDER...",
+    .help = "Brings text, Markdown, HTML, PDF, CSV, JSON lines into the node.",
+    .run = run,
+    .options = options,
+    .about = "Texts are split by their structure, embedded and stored in the collections documents "
+             "and chunks; "
+             "a file that has not changed is not read again.",
 };

@@ -5,29 +5,48 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static const struct command *const commands[] = {
-    &command_ask,     &command_backup,  &command_chat,   &command_check,
-    &command_convert, &command_embed,   &command_import, &command_model,
-    &command_query,   &command_restore, &command_status,
-};
-
 static void print_usage(FILE *to)
 {
-    fprintf(to, "usage: themis [--url URL] [--cacert FILE] [--db NAME] [--json] COMMAND ...\n\n");
-    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-        fprintf(to, "  %-8s %-44s %s\n", commands[i]->name, commands[i]->usage, commands[i]->help);
-    fprintf(to, "\nThe server is http://127.0.0.1:8765 unless --url or THEMIS_URL says otherwise.\n"
-                "For https, FILE (or THEMIS_CACERT) names the authorities to trust instead of the "
-                "system's.\n"
-                "THEMIS_USER, THEMIS_PASSWORD and THEMIS_API_KEY are used when set.\n");
+    const struct command *command;
+
+    fputs("usage: themis [OPTION]... COMMAND ...\n\n", to);
+    for (size_t i = 0; (command = command_at(i)); i++)
+        fprintf(to, "  %-8s %s\n", command->name, command->help);
+    fputc('\n', to);
+    for (const struct command_option *o = command_globals; o->name; o++)
+        fprintf(to, "  %s %-*s %s\n", o->name, 18 - (int)strlen(o->name), o->value ? o->value : "",
+                o->help);
+    fputs("\nTHEMIS_USER, THEMIS_PASSWORD and THEMIS_API_KEY are used when set.\n"
+          "'themis COMMAND --help' tells more.\n",
+          to);
 }
 
-static const struct command *find_command(const char *name)
+static int print_help(const struct command *command)
 {
-    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-        if (!strcmp(name, commands[i]->name))
-            return commands[i];
-    return NULL;
+    struct buf usage;
+
+    buf_init(&usage, 0);
+    command_usage(command, &usage);
+    printf("usage: themis %s\n%s\n", buf_cstr(&usage), command->help);
+    for (const struct command_option *o = command->options; o && o->name; o++)
+        printf("  %s %-*s %s\n", o->name, 18 - (int)strlen(o->name), o->value ? o->value : "",
+               o->help);
+    if (command->about)
+        printf("\n%s\n", command->about);
+    buf_release(&usage);
+    return EXIT_DONE;
+}
+
+static int print_completion(const char *shell)
+{
+    struct buf text;
+
+    buf_init(&text, 0);
+    bool is_known = command_completion(shell, &text);
+    if (is_known)
+        fwrite(text.ptr, 1, text.len, stdout);
+    buf_release(&text);
+    return is_known ? EXIT_DONE : cli_misuse("--completion is for bash or zsh (got '%s')", shell);
 }
 
 static int run(struct cli *c, const struct command *command, int argc, char **argv)
@@ -37,11 +56,13 @@ static int run(struct cli *c, const struct command *command, int argc, char **ar
                                        .ca_file = c->ca_file,
                                        .user = getenv("THEMIS_USER"),
                                        .password = getenv("THEMIS_PASSWORD"),
-                                       .api_key = getenv("THEMIS_API_KEY") };
+                                       .api_key = getenv("THEMIS_API_KEY"),
+                                       .cancel = &cli_is_interrupted };
 
     if (http_client_new(&c->client, &opt, &err) != OK)
         return cli_misuse("%s", err.text);
     c->arena = arena_new(0);
+    command_begin(command);
     int code = command->run(c, argc, argv);
     arena_free(c->arena);
     http_client_free(c->client);
@@ -66,6 +87,8 @@ int main(int argc, char **argv)
         c.ca_file = NULL;
     c.db = cli_option(&argc, argv, "--db");
     c.is_json = cli_flag(&argc, argv, "--json");
+    if ((value = cli_option(&argc, argv, "--completion")))
+        return print_completion(value);
     if (!c.url || !*c.url)
         c.url = "http://127.0.0.1:8765";
     if (argc == 0 || !strcmp(argv[0], "--help") || !strcmp(argv[0], "help")) {
@@ -76,12 +99,10 @@ int main(int argc, char **argv)
         puts("themis 0.1.0");
         return EXIT_DONE;
     }
-    const struct command *command = find_command(argv[0]);
+    const struct command *command = command_find(argv[0]);
     if (!command)
         return cli_misuse("unknown command '%s'", argv[0]);
-    if (argc > 1 && !strcmp(argv[1], "--help")) {
-        printf("usage: themis %s %s\n%s\n", command->name, command->usage, command->help);
-        return EXIT_DONE;
-    }
+    if (argc > 1 && !strcmp(argv[1], "--help"))
+        return print_help(command);
     return run(&c, command, argc - 1, argv + 1);
 }

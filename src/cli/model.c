@@ -96,8 +96,20 @@ static int run(struct cli *c, int argc, char **argv)
         return list(c);
     if (argc == 2 && !strcmp(argv[0], "add"))
         return add(c, argv[1], name);
-    return cli_misuse("usage: themis model [list | add FILE.gguf [--name NAME]]");
+    return cli_misuse_of(&command_model);
 }
 
-const struct command command_model = { "model", "[list | add FILE.gguf [--name NAME]]",
-                                       "Loaded models; adds one to the node.", run };
+static const struct command_option options[] = {
+    { "--name", "NAME", "What it is called; from the name of the file unless given." },
+    { NULL, NULL, NULL },
+};
+
+const struct command command_model = {
+    .name = "model",
+    .arguments = "[list | add FILE.gguf]",
+    .help = "Shows the loaded models, or adds one to the node.",
+    .run = run,
+    .options = options,
+    .words = "list add",
+    .about = "An added model is kept by the server and loaded again when it starts.",
+};

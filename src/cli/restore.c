@@ -139,7 +139,7 @@ static int run(struct cli *c, int argc, char **argv)
 
     cli_no_options(argc, argv);
     if (argc != 2)
-        return cli_misuse("usage: themis restore BACKUP DATA");
+        return cli_misuse_of(&command_restore);
     const char *backup = without_slash(c, argv[0]), *target = without_slash(c, argv[1]);
     if (restore(c, backup, target, &m, &err) != OK)
         return cli_fail("%s", err.text);
@@ -153,5 +153,12 @@ static int run(struct cli *c, int argc, char **argv)
     return EXIT_DONE;
 }
 
-const struct command command_restore = { "restore", "BACKUP DATA",
-                                         "makes a data directory from a checked backup", run };
+const struct command command_restore = {
+    .name = "restore",
+    .arguments = "BACKUP DATA",
+    .help = "Makes a data directory from a checked backup.",
+    .run = run,
+    .about = "BACKUP is the folder of a backup, DATA must not exist. Files are compared with the "
+             "digests that "
+             "the backup has of them.",
+};

@@ -25,7 +25,7 @@ static int run(struct cli *c, int argc, char **argv)
 
     cli_no_options(argc, argv);
     if (argc)
-        return cli_misuse("usage: themis status");
+        return cli_misuse_of(&command_status);
     if (!cli_call(c, "GET", "/_admin/status", VAL_NONE, &answer))
         return EXIT_FAILED;
     if (c->is_json) {
@@ -53,4 +53,9 @@ static int run(struct cli *c, int argc, char **argv)
     return EXIT_DONE;
 }
 
-const struct command command_status = { "status", "", "What the node is doing.", run };
+const struct command command_status = {
+    .name = "status",
+    .arguments = "",
+    .help = "Shows what the node is doing, on one screen.",
+    .run = run,
+};

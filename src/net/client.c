@@ -148,6 +148,7 @@ static void open_wire(struct http_client *c, const struct http_client_options *o
                                  .port = c->port,
                                  .url = c->url,
                                  .tls = c->tls,
+                                 .cancel = opt->cancel,
                                  .connect_ms = opt->connect_ms ? opt->connect_ms : 5000,
                                  .read_ms = opt->read_ms ? opt->read_ms : 600000 };
 

@@ -20,9 +20,10 @@ struct http_client_options {
     const char *ca_file; /* authorities that https trusts (PEM); NULL = the system's */
     const char *user;    /* Basic, when password or user is given */
     const char *password;
-    const char *api_key; /* Authorization: Bearer */
-    uint64_t connect_ms; /* 0 = 5,000 */
-    uint64_t read_ms;    /* longest silence; 0 = 600,000 */
+    const char *api_key;       /* Authorization: Bearer */
+    uint64_t connect_ms;       /* 0 = 5,000 */
+    uint64_t read_ms;          /* longest silence; 0 = 600,000 */
+    const atomic_bool *cancel; /* set: the running call ends with ERR_GONE soon; may be NULL */
 };
 
 MUST_CHECK enum errc http_client_new(struct http_client **out,

@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+enum { CANCEL_STEP_MS = 100 };
+
 struct wire {
     struct wire_options opt;
     int fd; /* -1 = none */
@@ -56,17 +58,29 @@ bool wire_is_stale(struct wire *w)
     return !w->tls || tls_is_readable(w->tls);
 }
 
+static bool is_cancelled(const struct wire *w)
+{
+    return w->opt.cancel && atomic_load(w->opt.cancel);
+}
+
+/* Looks at the flag between short waits: a signal may set it just before one begins. */
 static enum errc wait_for(struct wire *w, short events, uint64_t ms, short *got, struct error *err)
 {
     struct pollfd p = { .fd = w->fd, .events = events };
-    int n;
+    uint64_t step = w->opt.cancel ? CANCEL_STEP_MS : INT32_MAX, left = ms;
+    int n = 0;
 
-    do
-        n = fault_errno("wire.poll", ENOMEM) ? -1
-                                             : poll(&p, 1, ms > INT32_MAX ? INT32_MAX : (int)ms);
-    while (n < 0 && errno == EINTR);
+    while (n == 0 && left && !is_cancelled(w)) {
+        uint64_t now = left < step ? left : step;
+        do
+            n = fault_errno("wire.poll", ENOMEM) ? -1 : poll(&p, 1, (int)now);
+        while (n < 0 && errno == EINTR && !is_cancelled(w));
+        left -= now;
+    }
     if (got)
         *got = p.revents;
+    if (is_cancelled(w))
+        return fail(err, ERR_GONE, "interrupted");
     if (n > 0)
         return OK;
     if (n < 0)

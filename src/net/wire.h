@@ -8,6 +8,7 @@
 
 #include "base/base.h"
 #include "base/error.h"
+#include <stdatomic.h>
 #include <sys/types.h>
 
 struct tls_config;
@@ -19,6 +20,7 @@ struct wire_options {
     const struct tls_config *tls; /* NULL = plain */
     uint64_t connect_ms;          /* for each address, and for the handshake */
     uint64_t read_ms;             /* longest silence */
+    const atomic_bool *cancel;    /* set: waits end with ERR_GONE; NULL = never */
 };
 
 /* Borrows the strings and the configuration until wire_free; not connected. */

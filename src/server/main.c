@@ -9,20 +9,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char usage[] =
-    "usage: themisd --data DIR [--listen HOST:PORT] [--config FILE]\n"
-    "               [--model NAME=FILE.gguf]... [--set key=value]... [--insecure]\n"
-    "\n"
-    "  --data DIR          directory of the store (created if missing)\n"
-    "  --listen HOST:PORT  default 127.0.0.1:8765; port 0 takes a free one\n"
-    "  --config FILE       settings, one \"name = value\" a line\n"
-    "  --model NAME=FILE   load a GGUF model under a name\n"
-    "  --set key=value     change one setting (see --help-settings)\n"
-    "  --insecure          plain HTTP off loopback\n"
-    "  --accept-loss       start although acknowledged commits are missing from DIR\n"
-    "  --check             verify the store in DIR, which no node has open, and end\n"
-    "  --help-settings     every setting with default and meaning\n"
-    "  --version           version\n";
+static const struct {
+    const char *name, *value, *help;
+} flags[] = {
+#define FLAG(name, value, help) { name, value, help },
+#include "server/flags.def"
+#undef FLAG
+};
+
+static void print_usage(void)
+{
+    puts("usage: themisd --data DIR [OPTION]...\n");
+    for (size_t i = 0; i < ARRAY_LEN(flags); i++)
+        printf("  %s %-*s %s\n", flags[i].name, 20 - (int)strlen(flags[i].name), flags[i].value,
+               flags[i].help);
+}
 
 static bool is_check;
 
@@ -91,11 +92,9 @@ static void parse_one(struct server_options *opt, const char *flag, char *value)
 
 static bool takes_value(const char *flag)
 {
-    static const char *const flags[] = { "--data", "--listen", "--model", "--set", "--config" };
-
     for (size_t i = 0; i < ARRAY_LEN(flags); i++)
-        if (!strcmp(flag, flags[i]))
-            return true;
+        if (!strcmp(flag, flags[i].name))
+            return *flags[i].value;
     return false;
 }
 
@@ -127,7 +126,7 @@ static void parse(struct server_options *opt, int argc, char **argv)
     load_config(opt, argc, argv);
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--help")) {
-            fputs(usage, stdout);
+            print_usage();
             exit(0);
         } else if (!strcmp(argv[i], "--version")) {
             printf("themisd %s (%s)\n", THEMIS_VERSION, vector_engine());
