@@ -228,6 +228,8 @@ static const struct op_kind *kind_of(const struct node *n)
         return &op_enum_collection;
     case NODE_INDEX:
         return &op_index;
+    case NODE_HASH_JOIN:
+        return &op_hash_join;
     case NODE_VECTOR:
         return &op_vector;
     case NODE_TRAVERSE:
@@ -323,6 +325,7 @@ void exec_release(struct exec *x)
         mem_free(op->out.cells);
         arena_free(op->batch);
         arena_free(op->kept);
+        arena_free(op->lasting);
     }
     x->ops = NULL;
 }
@@ -332,7 +335,7 @@ static bool returns_documents(const struct op *last)
 {
     const struct op *scan = last->input;
 
-    return scan && scan->n->scan && scan->n->kind != NODE_VECTOR &&
+    return scan && (scan->n->kind == NODE_ENUM_COLLECTION || scan->n->kind == NODE_INDEX) &&
            last->n->expr->kind == EXPR_REG && last->n->expr->reg == scan->n->reg;
 }
 

@@ -11,6 +11,7 @@
 #include "query/call.h"
 #include "query/plan.h"
 #include "query/query.h"
+#include "query/spill.h"
 #include "store/doc.h"
 #include "store/index.h"
 
@@ -54,6 +55,8 @@ struct op {
     bool is_done;
     size_t first_rows, batch_rows; /* under a LIMIT: of the first batch, of the next; or 0 */
     void *state;                   /* state_bytes, zeroed by a reset */
+    struct arena *lasting;         /* what a reset leaves; NULL until it is used */
+    void *table;                   /* in it */
     struct op *all;                /* the exec's list */
 };
 
@@ -68,8 +71,10 @@ struct exec {
     const atomic_bool *cancel;
     uint64_t deadline_us; /* monotonic; 0 = none */
     void (*call_done)(struct call_batch *b);
-    void *query;     /* for call_done */
-    size_t rows_max; /* of one batch; lowered for wide rows */
+    void *query;               /* for call_done */
+    size_t rows_max;           /* of one batch; lowered for wide rows */
+    size_t table_bytes;        /* of one hash join's table */
+    struct spill_space *spill; /* or NULL */
     struct op *ops;
     struct op *root;
 };
@@ -135,6 +140,6 @@ MUST_CHECK enum errc exec_drain(struct op *last, struct arena *arena, struct row
 
 extern const struct op_kind op_singleton, op_enum_list, op_filter, op_calc, op_limit, op_return,
     op_subquery, op_enum_collection, op_index, op_vector, op_write, op_collect, op_distinct,
-    op_call, op_sort, op_traverse, op_paths, op_window;
+    op_call, op_sort, op_traverse, op_paths, op_window, op_hash_join;
 
 #endif

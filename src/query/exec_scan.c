@@ -47,6 +47,11 @@ static struct val path_value(struct val v, const struct projection *p, uint32_t 
     return v;
 }
 
+struct val scan_path_value(struct val doc, const struct projection *p)
+{
+    return path_value(doc, p, 0);
+}
+
 void scan_keep(struct op *op, struct val *row, struct val doc)
 {
     const struct scan *scan = op->n->scan;

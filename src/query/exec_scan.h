@@ -17,6 +17,9 @@ enum errc scan_gone(const struct node *n, struct error *err);
 MUST_CHECK enum errc scan_offer(struct op *op, struct val *row, struct val doc,
                                 unsigned *since_poll, struct error *err);
 
+/* What the projection takes of a document. */
+struct val scan_path_value(struct val doc, const struct projection *p);
+
 /* Puts into a new row of op->out what the query uses of the document. */
 void scan_keep(struct op *op, struct val *row, struct val doc);
 

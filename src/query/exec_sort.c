@@ -4,7 +4,8 @@
  * the node. Under a LIMIT only so many best rows stay, in a heap with the worst
  * of them on top; what leaves is garbage in the arena until that outgrows what
  * stays, and the rows move to a fresh one. So memory depends on the limit, not
- * on the input.
+ * on the input. Without a LIMIT rows that take more than their share of the memory
+ * are sorted on disk.
  */
 #include "query/exec.h"
 #include <stdlib.h>
@@ -20,6 +21,7 @@ struct sort {
     struct sorted_row *rows;
     size_t count, cap, at;
     uint64_t seen;
+    struct spill *spill; /* all rows, once they are too many for memory; owned */
     struct arena *arena; /* of the rows under a LIMIT; owned */
     size_t settled;      /* bytes used by rows that stay, as of the last move */
     bool is_sorted;
@@ -44,6 +46,8 @@ static void sort_reset(struct op *op)
 
     arena_free(s->arena);
     s->arena = NULL;
+    spill_free(s->spill);
+    s->spill = NULL;
 }
 
 static bool is_limited(const struct op *op)
@@ -204,6 +208,75 @@ static enum errc add_row(struct op *op, struct sort *s, struct val *row, struct 
     return OK;
 }
 
+/* ---- on disk ---- */
+
+static bool is_too_large(const struct op *op)
+{
+    const struct spill_space *space = op->x->spill;
+
+    return space && arena_used(op->kept) > space->memory_bytes;
+}
+
+static enum errc start_spill(struct op *op, struct sort *s, struct error *err)
+{
+    struct spill_order order = { .keys = op->n->expr_count,
+                                 .values = op->n->live_count,
+                                 .descending = op->n->descending,
+                                 .collator = op->x->env.collator };
+    enum errc rc = OK;
+
+    s->spill = spill_new(op->x->spill, &order, op->x->arena);
+    for (size_t i = 0; rc == OK && i < s->count; i++)
+        rc = spill_add(s->spill, s->rows[i].keys, s->rows[i].live, err);
+    arena_reset(op->kept);
+    s->rows = NULL;
+    s->count = s->cap = 0;
+    return rc;
+}
+
+static enum errc spill_row(struct op *op, struct sort *s, struct val *row, struct error *err)
+{
+    struct exec *x = op->x;
+    const struct node *n = op->n;
+    struct arena_mark mark = arena_mark(x->scratch);
+    struct val *keys = arena_alloc(x->scratch, (n->expr_count + 1) * sizeof *keys);
+    struct val *live = arena_alloc(x->scratch, (n->live_count + 1) * sizeof *live);
+    enum errc rc = make_keys(op, row, x->scratch, keys, err);
+
+    for (uint32_t i = 0; i < n->live_count; i++)
+        live[i] = row[n->live[i]];
+    if (rc == OK)
+        rc = spill_add(s->spill, keys, live, err);
+    s->seen++;
+    arena_rewind(x->scratch, mark);
+    return rc;
+}
+
+static enum errc take_row(struct op *op, struct sort *s, struct val *row, struct error *err)
+{
+    if (is_limited(op))
+        return add_limited(op, s, row, err);
+    if (s->spill)
+        return spill_row(op, s, row, err);
+    enum errc rc = add_row(op, s, row, err);
+    return rc == OK && is_too_large(op) ? start_spill(op, s, err) : rc;
+}
+
+static enum errc push_spilled(struct op *op, struct sort *s, bool *has, struct error *err)
+{
+    const struct node *n = op->n;
+    struct val *values;
+    enum errc rc = spill_next(s->spill, &values, err);
+
+    *has = rc == OK && values;
+    if (!*has)
+        return rc;
+    struct val *row = op_push(op, op_outer(op));
+    for (uint32_t i = 0; i < n->live_count; i++)
+        row[n->live[i]] = val_copy(op->batch, values[n->expr_count + i]);
+    return OK;
+}
+
 static enum errc fill(struct op *op, struct sort *s, enum exec_status *status, struct error *err)
 {
     struct val *row;
@@ -212,7 +285,7 @@ static enum errc fill(struct op *op, struct sort *s, enum exec_status *status, s
         enum errc rc = op_input_row(op, &row, status, err);
         if (rc != OK || *status != EXEC_ROWS)
             return rc;
-        rc = is_limited(op) ? add_limited(op, s, row, err) : add_row(op, s, row, err);
+        rc = take_row(op, s, row, err);
         if (rc == OK && s->seen % POLL_ROWS == 0)
             rc = exec_poll(op->x, err);
         if (rc != OK)
@@ -229,12 +302,21 @@ static enum errc sort_next(struct op *op, struct batch **out, enum exec_status *
         enum errc rc = fill(op, s, status, err);
         if (rc != OK || *status == EXEC_WAIT)
             return rc;
-        if (s->count)
+        if (s->spill)
+            rc = spill_finish(s->spill, err);
+        else if (s->count)
             qsort_r(s->rows, s->count, sizeof *s->rows, compare_rows, op);
+        if (rc != OK)
+            return rc;
         s->is_sorted = true;
     }
     op_begin_batch(op);
     *out = &op->out;
+    for (bool has = true; s->spill && has && !op_is_full(op);) {
+        enum errc rc = push_spilled(op, s, &has, err);
+        if (rc != OK)
+            return rc;
+    }
     while (s->at < s->count && !op_is_full(op))
         op_push_live(op, s->rows[s->at++].live);
     *status = op->out.rows ? EXEC_ROWS : EXEC_DONE;

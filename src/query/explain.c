@@ -4,6 +4,7 @@
  * line for people.
  */
 #include "query/aggregate.h"
+#include "query/plan_guess.h"
 #include "query/plan_print.h"
 #include "query/planner.h"
 #include "query/query_private.h"
@@ -98,21 +99,32 @@ static void put_line(struct explain *e, const struct node *n)
 
 /* ---- estimates ---- */
 
-/* A guess from the size of the collection, for people to compare plans by. */
-static double scan_rows(const struct explain *e, const struct node *n)
+/* Documents that the node finds for one row, before its filters. */
+static double found_rows(const struct explain *e, const struct node *n)
 {
     const struct collection *c = catalog_collection_by_id(e->catalog, n->collection);
     uint64_t count = 0;
+    double rows = 0;
 
-    if (!c || doc_count(query_txn(e->q), c, &count, NULL) != OK)
-        return 1;
     if (n->kind == NODE_VECTOR)
         return (double)n->limit;
-    if (n->kind == NODE_ENUM_COLLECTION)
+    if (!c || doc_count(query_txn(e->q), c, &count, NULL) != OK)
+        return 1;
+    if (n->kind != NODE_INDEX)
         return (double)count;
-    if (n->scan->accesses[0].index == 0 && !n->scan->accesses[0].in)
-        return count ? 1 : 0;
-    return (double)count / 10 + 1;
+    for (uint32_t i = 0; i < n->scan->access_count; i++)
+        rows += plan_guess(query_txn(e->q), c, &n->scan->accesses[i], (double)count);
+    return rows < (double)count ? rows : (double)count;
+}
+
+/* Of a lookup the filters mostly repeat what was looked up; of a full scan half is assumed. */
+static double scan_rows(const struct explain *e, const struct node *n)
+{
+    double rows = found_rows(e, n);
+
+    if (n->kind == NODE_HASH_JOIN)
+        return rows > 10 ? rows / 10 : 1;
+    return n->kind == NODE_ENUM_COLLECTION && n->scan->filter_count ? rows / 2 : rows;
 }
 
 /* Rows that leave the node when so many enter it. */
@@ -123,6 +135,7 @@ static double rows_out(const struct explain *e, const struct node *n, double in)
         return in * 100;
     case NODE_ENUM_COLLECTION:
     case NODE_INDEX:
+    case NODE_HASH_JOIN:
     case NODE_VECTOR:
         return in * scan_rows(e, n);
     case NODE_TRAVERSE:
@@ -183,7 +196,7 @@ static void put_indexes(struct explain *e, const struct node *n, const struct co
 {
     const struct index_def *index;
 
-    if (n->kind == NODE_ENUM_COLLECTION)
+    if (n->kind == NODE_ENUM_COLLECTION || n->kind == NODE_HASH_JOIN)
         return;
     open_list(e, "indexes");
     if (n->kind == NODE_VECTOR && (index = collection_index(c, n->index)))
@@ -328,7 +341,7 @@ static void put_collect(struct explain *e, const struct node *n)
     put_aggregates(e, c->aggregates, c->aggregate_count);
     put_variable(e, "outVariable", c->into_reg != NO_REG ? c->into_reg : c->count_reg);
     open_object(e, "collectOptions");
-    put_text(e, "method", slice_str("hash"));
+    put_text(e, "method", slice_str(c->is_sorted ? "sorted" : "hash"));
     val_close(e->b);
 }
 

@@ -16,6 +16,8 @@ enum node_kind {
     NODE_ENUM_LIST,       /* expr -> reg */
     NODE_ENUM_COLLECTION, /* collection, scan -> reg */
     NODE_INDEX,           /* collection, scan with accesses -> reg */
+    NODE_HASH_JOIN,       /* collection, scan -> reg; exprs: keys of the document, then as many
+                             values that they must equal */
     NODE_VECTOR,          /* collection, scan, index; exprs[0]: query vector, exprs[1]: options if
                              given; an access knows what can pass; limit -> reg, reg2: score */
     NODE_TRAVERSE,        /* exprs[0]: start; walk -> reg vertex, reg2 edge, path; or NO_REG */

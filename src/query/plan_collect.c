@@ -6,7 +6,7 @@
 #include "query/aggregate.h"
 #include "query/planner.h"
 
-static enum errc check_method(struct planner *p, const struct ast *options)
+static enum errc read_method(struct planner *p, const struct ast *options, bool *is_hash)
 {
     static const char *const known[] = { "method", "disableIndex" };
     struct val v;
@@ -17,6 +17,7 @@ static enum errc check_method(struct planner *p, const struct ast *options)
     struct slice method = val_string(val_get(v, slice_str("method")));
     if (method.len && !slice_is(method, "hash") && !slice_is(method, "sorted"))
         return plan_fail(p, options, 1575, "method must be hash or sorted");
+    *is_hash = slice_is(method, "hash") || val_truth(val_get(v, slice_str("disableIndex")));
     return OK;
 }
 
@@ -82,7 +83,7 @@ enum errc plan_collect(struct planner *p, const struct ast *n)
 
     c->count_reg = c->into_reg = NO_REG;
     c->regs = arena_alloc(p->arena, (keys->count + 1) * sizeof *c->regs);
-    TRY(check_method(p, n->count > 5 ? n->kids[5] : NULL));
+    TRY(read_method(p, n->count > 5 ? n->kids[5] : NULL, &c->is_hash));
     for (uint32_t i = 0; i < keys->count; i++)
         TRY(plan_expr(p, keys->kids[i]->kids[1], &exprs[i]));
     TRY(plan_aggregates(p, aggregates, &c->aggregates));

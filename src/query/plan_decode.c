@@ -238,6 +238,7 @@ static struct collect *decode_collect(struct in *in, struct val v, uint32_t key_
         for (uint32_t k = 0; k < i; k++)
             in->is_bad |= slice_eq(c->keep_names[k], c->keep_names[i]);
     c->keep_regs = decode_regs(in, val_at(v, 6), c->keep_count);
+    c->is_sorted = val_bool(val_at(v, 7));
     return c;
 }
 
@@ -383,6 +384,9 @@ static bool node_is_right(const struct node *n)
         return n->scan && n->reg != NO_REG;
     case NODE_INDEX:
         return n->scan && n->scan->access_count && n->reg != NO_REG;
+    case NODE_HASH_JOIN:
+        return n->scan && n->reg != NO_REG && n->expr_count >= 2 && n->expr_count % 2 == 0 &&
+               has_exprs(n, n->expr_count, 0);
     case NODE_VECTOR:
         return n->scan && n->reg != NO_REG && n->reg2 != NO_REG &&
                has_exprs(n, n->expr_count == 2 ? 2 : 1, 0) && n->limit >= 0;

@@ -141,7 +141,8 @@ static struct val encode_collect(struct out *o, const struct node *n)
                            reg(o, c->into_reg),
                            encode_expr(o, c->into_expr),
                            encode_names(o, c->keep_names, c->keep_count),
-                           encode_regs(o, c->keep_regs, c->keep_count) };
+                           encode_regs(o, c->keep_regs, c->keep_count),
+                           val_new_bool(c->is_sorted) };
     return list(o, items, ARRAY_LEN(items));
 }
 

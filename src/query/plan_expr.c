@@ -202,14 +202,19 @@ void plan_declare_as(struct planner *p, struct slice name, uint32_t reg)
     plan_name_reg(p, name, reg);
 }
 
-enum errc plan_declare(struct planner *p, const struct ast *var, uint32_t *reg)
+enum errc plan_declare_new(struct planner *p, const struct ast *var, uint32_t reg)
 {
     if (plan_variable(p, var->name))
         return plan_fail(p, var, 1511, "variable '%.*s' is assigned multiple times",
                          SLICE_ARG(var->name));
-    *reg = plan_reg(p);
-    plan_declare_as(p, var->name, *reg);
+    plan_declare_as(p, var->name, reg);
     return OK;
+}
+
+enum errc plan_declare(struct planner *p, const struct ast *var, uint32_t *reg)
+{
+    *reg = plan_reg(p);
+    return plan_declare_new(p, var, *reg);
 }
 
 static enum errc name_expr(struct planner *p, const struct ast *n, struct expr **out)
@@ -458,12 +463,13 @@ static int compare_bytes(const void *a, const void *b)
     return val_compare(*(const struct val *)a, *(const struct val *)b, NULL);
 }
 
-/* A long constant array behind IN is searched by halves. */
-static void sort_array(struct planner *p, struct expr *e)
+bool plan_sort_in(struct planner *p, struct expr *e)
 {
-    if ((e->op != AST_OP_IN && e->op != AST_OP_NOT_IN) || e->kids[1]->kind != EXPR_CONST ||
+    bool is_in = e->kind == EXPR_BINARY && (e->op == AST_OP_IN || e->op == AST_OP_NOT_IN);
+
+    if (!is_in || e->quantifier == SORTED_IN || e->kids[1]->kind != EXPR_CONST ||
         val_type(e->kids[1]->val) != VAL_ARRAY || val_count(e->kids[1]->val) < SORTED_IN_FROM)
-        return;
+        return false;
     size_t count = val_count(e->kids[1]->val);
     struct val *items = arena_alloc(p->arena, count * sizeof *items);
     for (size_t i = 0; i < count; i++)
@@ -471,6 +477,7 @@ static void sort_array(struct planner *p, struct expr *e)
     qsort(items, count, sizeof *items, compare_bytes);
     e->kids[1]->val = val_new_array(p->arena, items, count);
     e->quantifier = SORTED_IN;
+    return true;
 }
 
 static enum errc binary_expr(struct planner *p, const struct ast *n, struct expr **out)
@@ -481,7 +488,7 @@ static enum errc binary_expr(struct planner *p, const struct ast *n, struct expr
         return plan_lift_logic(p, n, out);
     enum errc rc = plain(p, n, EXPR_BINARY, out);
     if (rc == OK)
-        sort_array(p, *out);
+        plan_sort_in(p, *out);
     return rc;
 }
 

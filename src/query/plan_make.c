@@ -162,11 +162,7 @@ static enum errc declare_loop(struct planner *p, const struct ast *pattern, uint
         p->loop_start = p->variable_count;
     if (pattern->kind != AST_VAR)
         return bind_pattern(p, pattern, plan_reg_expr(p, reg));
-    if (plan_variable(p, pattern->name))
-        return plan_fail(p, pattern, 1511, "variable '%.*s' is assigned multiple times",
-                         SLICE_ARG(pattern->name));
-    plan_declare_as(p, pattern->name, reg);
-    return OK;
+    return plan_declare_new(p, pattern, reg);
 }
 
 static enum errc plan_for(struct planner *p, const struct ast *n)
@@ -278,13 +274,25 @@ static enum errc plan_limit(struct planner *p, const struct ast *n)
     return OK;
 }
 
+/* The value is what the last node has just made, which has no name yet. */
+static bool is_last_result(const struct planner *p, const struct expr *value)
+{
+    const struct node *n = p->last;
+
+    return value->kind == EXPR_REG && (n->kind == NODE_SUBQUERY || n->kind == NODE_CALL) &&
+           n->reg == value->reg;
+}
+
 static enum errc plan_let(struct planner *p, const struct ast *n)
 {
+    const struct node *before = p->last;
     struct expr *value;
     enum errc rc = plan_expr(p, n->kids[1], &value);
 
     if (rc != OK)
         return rc;
+    if (n->kids[0]->kind == AST_VAR && p->last != before && is_last_result(p, value))
+        return plan_declare_new(p, n->kids[0], value->reg);
     if (n->kids[0]->kind == AST_VAR)
         return bind_pattern(p, n->kids[0], value);
     struct node *calc = plan_node(p, NODE_CALC);
@@ -471,6 +479,7 @@ const char *node_kind_name(enum node_kind kind)
         [NODE_ENUM_LIST] = "EnumerateListNode",
         [NODE_ENUM_COLLECTION] = "EnumerateCollectionNode",
         [NODE_INDEX] = "IndexNode",
+        [NODE_HASH_JOIN] = "JoinNode",
         [NODE_VECTOR] = "EnumerateNearVectorNode",
         [NODE_TRAVERSE] = "TraversalNode",
         [NODE_PATHS] = "ShortestPathNode",

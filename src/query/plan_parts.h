@@ -37,6 +37,7 @@ struct scan {
     struct access *accesses; /* NODE_INDEX: one, or several whose documents are joined */
     uint32_t access_count;
     bool is_reverse;       /* NODE_INDEX */
+    bool sees_writes;      /* reads the newest state (planner only) */
     struct expr **filters; /* tested on the stored document; when covering, on registers */
     uint32_t filter_count;
     bool projects;    /* only these attributes go to registers, the document does not */
@@ -63,6 +64,8 @@ struct aggregate {
 /* Registers that COLLECT gives. */
 struct collect {
     uint32_t *regs; /* of the keys, as many as the node has exprs */
+    bool is_sorted; /* rows come group by group, in the order of the keys */
+    bool is_hash;   /* they may not be made to (planner only) */
     struct aggregate *aggregates;
     uint32_t aggregate_count;
     uint32_t count_reg, into_reg; /* or NO_REG */

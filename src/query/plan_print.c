@@ -273,6 +273,19 @@ static void print_index(const struct plan_printer *pp, const struct node *n, uin
         buf_printf(out, "%s index `%.*s`", index->type, SLICE_ARG(index->name));
 }
 
+static void print_join(const struct plan_printer *pp, const struct node *n, struct buf *out)
+{
+    uint32_t keys = n->expr_count / 2;
+
+    buf_add_str(out, "hash join on ");
+    for (uint32_t i = 0; i < keys; i++) {
+        buf_add_str(out, i ? ", " : "");
+        print(pp, n->exprs[i], LEVEL_COMPARE, out);
+        buf_add_str(out, " == ");
+        print(pp, n->exprs[keys + i], LEVEL_COMPARE, out);
+    }
+}
+
 static void print_scan(const struct plan_printer *pp, const struct node *n, struct buf *out)
 {
     const struct scan *s = n->scan;
@@ -284,6 +297,8 @@ static void print_scan(const struct plan_printer *pp, const struct node *n, stru
     buf_add_str(out, "   /* ");
     if (n->kind == NODE_ENUM_COLLECTION)
         buf_add_str(out, "full collection scan");
+    if (n->kind == NODE_HASH_JOIN)
+        print_join(pp, n, out);
     for (uint32_t i = 0; i < s->access_count; i++) {
         buf_add_str(out, i ? ", " : s->is_reverse ? "reverse scan of " : "");
         print_index(pp, n, s->accesses[i].index, out);
@@ -435,7 +450,7 @@ static void print_collect(const struct plan_printer *pp, const struct node *n, s
         buf_add_str(out, " WITH COUNT INTO ");
         plan_print_reg(pp, c->count_reg, out);
     }
-    buf_add_str(out, "   /* hash */");
+    buf_add_str(out, c->is_sorted ? "   /* sorted */" : "   /* hash */");
 }
 
 static void print_let(const struct plan_printer *pp, const struct node *n, struct buf *out)
@@ -483,6 +498,7 @@ void plan_print_node(const struct plan_printer *pp, const struct node *n, struct
         return;
     case NODE_ENUM_COLLECTION:
     case NODE_INDEX:
+    case NODE_HASH_JOIN:
     case NODE_VECTOR:
         print_scan(pp, n, out);
         return;

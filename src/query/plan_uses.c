@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a node reads and sets; the one place that knows all its expressions. */
+#include "query/fn.h"
 #include "query/planner.h"
 
 static void each(struct expr **list, uint32_t count, expr_visitor visit, void *ctx)
@@ -104,6 +105,74 @@ bool node_uses_reg(struct node *n, uint32_t reg)
     for (struct node *inner = n->sub; inner && !s.is_found; inner = inner->input)
         s.is_found = node_uses_reg(inner, reg);
     return s.is_found;
+}
+
+struct tally {
+    uint32_t reg, count;
+};
+
+static void tally_uses(const struct expr *e, struct tally *t)
+{
+    t->count += e->kind == EXPR_REG && e->reg == t->reg;
+    for (uint32_t i = 0; i < e->count; i++)
+        if (e->kids[i])
+            tally_uses(e->kids[i], t);
+}
+
+static void tally_expr(struct expr **e, void *ctx)
+{
+    tally_uses(*e, ctx);
+}
+
+static void tally_reg(uint32_t reg, void *ctx)
+{
+    struct tally *t = ctx;
+
+    t->count += reg == t->reg;
+}
+
+uint32_t plan_reg_uses(struct node *last, uint32_t reg)
+{
+    struct tally t = { reg, 0 };
+
+    for (struct node *n = last; n; n = n->input) {
+        node_each_expr(n, tally_expr, &t);
+        node_each_kept(n, tally_reg, &t);
+        t.count += plan_reg_uses(n->sub, reg);
+    }
+    return t.count;
+}
+
+/* ---- what nodes and expressions are like ---- */
+
+bool plan_is_steady(const struct expr *e)
+{
+    if (!e)
+        return true;
+    if (e->kind == EXPR_RANGE ||
+        (e->kind == EXPR_CALL && !(e->fn->flags & (FN_PURE | FN_STABLE | FN_READS))))
+        return false;
+    for (uint32_t i = 0; i < e->count; i++)
+        if (!plan_is_steady(e->kids[i]))
+            return false;
+    return true;
+}
+
+bool plan_writes(const struct node *last)
+{
+    for (const struct node *n = last; n; n = n->input)
+        if (n->write || plan_writes(n->sub))
+            return true;
+    return false;
+}
+
+bool plan_has_one_row(const struct node *n)
+{
+    for (n = n->input; n; n = n->input)
+        if (n->kind != NODE_SINGLETON && n->kind != NODE_CALC && n->kind != NODE_SUBQUERY &&
+            n->kind != NODE_CALL)
+            return false;
+    return true;
 }
 
 /* ---- what must be kept ---- */

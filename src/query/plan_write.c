@@ -234,6 +234,7 @@ static enum errc plan_find(struct planner *p, const struct ast *n, const struct 
     plan_enter(p, &in);
     plan_node(p, NODE_SINGLETON);
     struct node *scan = plan_scan(p, NODE_ENUM_COLLECTION, c);
+    scan->scan->sees_writes = true;
     enum errc rc = find_filters(p, n, scan, example);
     plan_node(p, NODE_LIMIT)->limit = 1;
     plan_node(p, NODE_RETURN)->expr = plan_reg_expr(p, scan->reg);

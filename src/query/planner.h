@@ -75,6 +75,8 @@ struct node *plan_node(struct planner *p, enum node_kind kind);
 struct node *plan_loose_node(struct planner *p, enum node_kind kind);
 /* ERR 1511 when the name is taken in this scope. */
 enum errc plan_declare(struct planner *p, const struct ast *var, uint32_t *reg);
+/* The same for a register that is there. */
+enum errc plan_declare_new(struct planner *p, const struct ast *var, uint32_t reg);
 void plan_declare_as(struct planner *p, struct slice name, uint32_t reg);
 /* For explain only: how a register is called. */
 void plan_name_reg(struct planner *p, struct slice name, uint32_t reg);
@@ -95,6 +97,8 @@ struct expr *plan_binary_expr(struct planner *p, enum ast_op op, struct expr *a,
 struct expr *plan_not_expr(struct planner *p, struct expr *e);
 struct expr *plan_call_expr(struct planner *p, const char *fn, struct expr *arg);
 bool plan_uses_reg(const struct expr *e, uint32_t reg);
+/* Sorts a long constant array behind IN, so that it is searched by halves; false: it is none. */
+bool plan_sort_in(struct planner *p, struct expr *e);
 /* Room for count pointers, NULL. */
 struct expr **plan_expr_list(struct planner *p, uint32_t count);
 /* The text of a bind parameter that names an attribute. */
@@ -172,8 +176,19 @@ typedef void (*reg_visitor)(uint32_t reg, void *ctx);
 void node_each_reg(const struct node *n, reg_visitor visit, void *ctx);
 /* Registers that the node reads whole and outside expressions: INTO without a value. */
 void node_each_kept(const struct node *n, reg_visitor visit, void *ctx);
+/* How often the register is read in the pipeline and the inner ones. */
+uint32_t plan_reg_uses(struct node *last, uint32_t reg);
 /* Read by an expression of the node or of its inner pipeline. */
 bool node_uses_reg(struct node *n, uint32_t reg);
+
+/* The same value wherever it is asked, and no failure of its own. */
+bool plan_is_steady(const struct expr *e);
+/* Something is written in the pipeline or in an inner one. */
+bool plan_writes(const struct node *last);
+/* What stands before the node gives one row. */
+bool plan_has_one_row(const struct node *n);
+/* The index holds all that the query uses of the scan's documents. */
+bool plan_covers(struct planner *p, struct node *scan, const struct index_def *index);
 
 /* ---- rules ---- */
 
@@ -187,8 +202,8 @@ struct rule {
     const char *help;
 };
 /* Tables, each ended by a row without name; plan_rules.c lists them in their order. */
-extern const struct rule rules_filter[], rules_index[], rules_sort[], rules_graph[],
-    rules_projection[];
+extern const struct rule rules_fold[], rules_count[], rules_subquery[], rules_filter[],
+    rules_index[], rules_sort[], rules_join[], rules_graph[], rules_projection[];
 
 enum errc plan_apply_rules(struct planner *p);
 /* The i-th rule over all tables, NULL behind the last. */

@@ -152,6 +152,8 @@ static void start_exec(struct query *q)
                  .warn_ctx = q },
         .calls = q->env->calls,
         .rows_max = q->opt.batch_rows ? q->opt.batch_rows : LIMIT_ROWS_PER_BATCH,
+        .spill = q->env->spill,
+        .table_bytes = q->opt.memory_limit / 4,
         .stats = &q->stats,
         .cancel = q->opt.cancel,
         .call_done = call_done,

@@ -19,10 +19,12 @@
 #include <stdatomic.h>
 
 /* What all queries of a node share; outlives them. */
+struct spill_space;
 struct query_env {
     struct store *store;
     const struct batch_call *calls[8]; /* INFER, EMBED, ...; NULL ends */
     const struct env *env;             /* clock and randomness */
+    struct spill_space *spill;         /* where large sorts go; NULL: memory only */
 };
 
 struct query_options {

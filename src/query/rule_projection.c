@@ -340,6 +340,19 @@ static struct uses find_uses(struct planner *p)
 
 typedef bool (*projector)(struct planner *p, struct node *n, const struct use *use);
 
+bool plan_covers(struct planner *p, struct node *scan, const struct index_def *index)
+{
+    struct uses u = find_uses(p);
+    const struct use *use = &u.regs[scan->reg];
+    struct choice c = new_choice(p, PROJECTIONS_MAX);
+    struct use filters;
+
+    if (use->is_whole)
+        return false;
+    filter_uses(p, scan, &filters);
+    return choose_paths(p, &c, use) && cover(p, index, &c, &filters);
+}
+
 static void each_scan(struct planner *p, struct node *last, const struct uses *u, projector fn,
                       bool *changed)
 {

@@ -10,6 +10,7 @@
 #include "base/settings.h"
 #include "model/model.h"
 #include "query/query.h"
+#include "query/spill.h"
 #include "retrieve/rag.h"
 #include "server/auth.h"
 #include "server/cursor.h"
@@ -39,6 +40,7 @@ struct server_ctx {
     struct stream_txns *streams;
     struct rag_env rag;
     struct query_env query;
+    struct spill_space spill;
     struct rag_calls *calls;
     struct sleep_calls *sleeps;
     uint64_t started_us;

@@ -153,6 +153,21 @@ static enum errc load_added(void *arg, const char *name, const char *path, struc
     return check_stop(s, err);
 }
 
+/* Files of queries that need more than memory; without data on disk there are none. */
+static enum errc open_spill(struct server *s, struct error *err)
+{
+    struct spill_space *spill = &s->ctx.spill;
+    char dir[sizeof spill->dir];
+
+    if (!s->opt.data)
+        return OK;
+    snprintf(dir, sizeof dir, "%s/tmp", s->opt.data);
+    spill->memory_bytes = (uint64_t)s->opt.settings.spill_memory_mb * MIB;
+    spill->max_bytes = (uint64_t)s->opt.settings.spill_max_mb * MIB;
+    s->ctx.query.spill = spill;
+    return spill_space_open(spill, dir, err);
+}
+
 static enum errc open_parts(struct server *s, struct error *err)
 {
     enum errc rc = OK;
@@ -206,6 +221,7 @@ static enum errc open_parts(struct server *s, struct error *err)
                             .calls = { rag_calls_infer(ctx->calls), rag_calls_embed(ctx->calls),
                                        sleep_calls_row(ctx->sleeps) },
                             .env = env_system() };
+    rc = open_spill(s, err);
 out:
     return rc;
 }

@@ -30,6 +30,15 @@ MUST_CHECK enum errc index_scan(struct index_iter **out, struct txn *t, const st
                                 const struct index_def *index, const struct index_range *range,
                                 struct error *err);
 
+/*
+ * How many entries the range has, and how many those with one value in the first fields
+ * on average: guesses that look at few entries. all: documents of the collection.
+ * Persistent indexes only.
+ */
+double index_guess_range(struct txn *t, const struct index_def *index,
+                         const struct index_range *range, double all);
+double index_guess_equal(struct txn *t, const struct index_def *index, size_t fields, double all);
+
 /* What the entry under the iterator holds of its document. */
 struct index_values {
     struct val fields[LIMIT_INDEX_FIELDS]; /* those that were asked for */

@@ -33,6 +33,10 @@ MUST_CHECK enum errc index_add(struct txn *t, const struct collection *c,
                                const struct index_def *index, const struct row *row,
                                struct error *err);
 
+/* Appends where the range begins and ends among the keys; from may come behind to. */
+void index_bounds(const struct txn *t, const struct index_def *index, const struct index_range *r,
+                  struct buf *from, struct buf *to);
+
 /* The values of storedValues in such an entry, encoded; empty when it has none. */
 struct slice index_entry_stored(const struct index_def *index, struct slice value);
 

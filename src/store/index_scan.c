@@ -77,8 +77,8 @@ static void move_behind(struct buf *key)
         BUG("an index key consists of ff only");
 }
 
-static void make_bounds(const struct txn *t, const struct index_def *index,
-                        const struct index_range *r, struct buf *from, struct buf *to)
+void index_bounds(const struct txn *t, const struct index_def *index, const struct index_range *r,
+                  struct buf *from, struct buf *to)
 {
     const struct collator *collator = t->store->collator;
     key_add_u64(from, index->object_id);
@@ -123,7 +123,7 @@ enum errc index_scan(struct index_iter **out, struct txn *t, const struct collec
         return rc;
     buf_init(&from, 0);
     buf_init(&to, 0);
-    make_bounds(t, index, range, &from, &to);
+    index_bounds(t, index, range, &from, &to);
     if (slice_cmp(buf_slice(&from), buf_slice(&to)) > 0) { /* an empty range: stay empty */
         buf_clear(&to);
         buf_add_slice(&to, buf_slice(&from));

@@ -26,7 +26,8 @@ struct random_query {
     size_t variable_count;
     unsigned named;
     unsigned depth;
-    bool is_stable; /* the same rows each time */
+    bool is_stable;     /* the same rows each time */
+    bool is_order_free; /* the same rows, in any order, whatever order documents are read in */
 };
 
 /* 0 to n - 1; 0 when the bytes are used up. */
@@ -186,6 +187,8 @@ static void say_subquery(struct random_query *q)
     struct name outer[VARIABLES_MAX];
     size_t count = q->variable_count;
 
+    q->is_order_free = false; /* an array has an order */
+
     memcpy(outer, q->variables, sizeof outer);
     say(q, "(");
     say_pipeline(q);
@@ -320,9 +323,15 @@ static void say_key(struct random_query *q, struct name n)
 
 static void say_aggregate(struct random_query *q, struct name n)
 {
-    buf_printf(&q->text, " AGGREGATE %s = ", n.text);
-    CHOOSE(q, "COUNT(", "SUM(", "MIN(", "MAX(", "AVERAGE(", "UNIQUE(", "SORTED_UNIQUE(",
-           "COUNT_DISTINCT(", "STDDEV(", "VARIANCE_SAMPLE(");
+    static const char *const names[] = { "COUNT",         "SUM",
+                                         "MIN",           "MAX",
+                                         "AVERAGE",       "UNIQUE",
+                                         "SORTED_UNIQUE", "COUNT_DISTINCT",
+                                         "STDDEV",        "VARIANCE_SAMPLE" };
+    unsigned i = choose(q, ARRAY_LEN(names));
+
+    q->is_order_free = q->is_order_free && (i == 0 || i == 6 || i == 7);
+    buf_printf(&q->text, " AGGREGATE %s = %s(", n.text, names[i]);
     say_value(q);
     say(q, ")");
 }
@@ -338,6 +347,7 @@ static void say_collect(struct random_query *q)
         say_key(q, key);
     if (form == 1 || form == 2)
         say_aggregate(q, other);
+    q->is_order_free = q->is_order_free && form != 3;
     if (form == 3)
         buf_printf(&q->text, " INTO %s", other.text);
     if (form == 3 && choose(q, 2)) {
@@ -357,6 +367,7 @@ static void say_window(struct random_query *q)
 {
     struct name n = new_name(q);
 
+    q->is_order_free = false;
     say(q, "WINDOW ");
     if (choose(q, 2)) {
         say_value(q);
@@ -369,13 +380,36 @@ static void say_window(struct random_query *q)
     declare(q, n);
 }
 
+/* Comparisons that indexes and joins are looked for in. */
+static void say_condition(struct random_query *q)
+{
+    unsigned parts = 1 + choose(q, 3);
+
+    for (unsigned i = 0; i < parts; i++) {
+        say(q, i ? (choose(q, 3) == 2 ? " || " : " && ") : "");
+        say_variable(q);
+        CHOOSE(q, ".n", ".t", "._key", ".o.p", "._from");
+        CHOOSE(q, " == ", " < ", " >= ", " IN ", " != ");
+        say_simple(q);
+    }
+}
+
 static void say_operation(struct random_query *q)
 {
-    switch (choose(q, 9)) {
+    switch (choose(q, 11)) {
     case 0:
     case 1:
         say(q, "FILTER ");
         say_value(q);
+        break;
+    case 9:
+        say(q, "FILTER ");
+        say_condition(q);
+        break;
+    case 10:
+        say(q, "SORT ");
+        say_variable(q);
+        CHOOSE(q, ".n", ".n DESC", ".t", "._key");
         break;
     case 2:
         say_let(q);
@@ -384,6 +418,7 @@ static void say_operation(struct random_query *q)
         say_sort(q);
         break;
     case 4:
+        q->is_order_free = false;
         CHOOSE(q, "LIMIT 2", "LIMIT 0", "LIMIT 1, 3", "LIMIT 5, 1");
         break;
     case 5:
@@ -396,6 +431,7 @@ static void say_operation(struct random_query *q)
         say_window(q);
         break;
     default:
+        q->is_order_free = false;
         say(q, "SORT ");
         say_variable(q);
         say(q, " LIMIT 3");
@@ -481,7 +517,9 @@ static void say_pipeline(struct random_query *q)
 /* The text is released by the caller. */
 static void random_query(struct random_query *q, const uint8_t *bytes, size_t len)
 {
-    *q = (struct random_query){ .bytes = bytes, .len = len, .is_stable = true };
+    *q = (struct random_query){
+        .bytes = bytes, .len = len, .is_stable = true, .is_order_free = true
+    };
     buf_init(&q->text, 0);
     if (choose(q, 4) != 3) {
         say_pipeline(q);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs every case of test/aql, each directly and with its plan encoded and
- * decoded, then also with two rows a batch, so that each operator meets the end of one. GOLDEN_UPDATE=1 rewrites what was expected; GOLDEN=text runs only files
+ * decoded, then also with two rows a batch, so that each operator meets the end of one, and with
+ * sorts and groups that go to disk after a few rows. GOLDEN_UPDATE=1 rewrites what was expected; GOLDEN=text runs only files
  * whose name contains the text. A file is sections:
  *
  *   == setup     {"collection": [documents]} or {"collection": {"type": "edge",
@@ -22,11 +23,13 @@
 #include "base/log.h"
 #include "base/val_text.h"
 #include "query/query.h"
+#include "query/spill.h"
 #include "store/doc.h"
 #include "store/store.h"
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "../check.h"
 
@@ -48,6 +51,7 @@ struct world {
     struct store *store;
     struct txn *txn;
     struct arena *arena;
+    struct spill_space spill;
     const char *path; /* of the file, for messages */
     bool through_codec, updates;
     unsigned failures, cases;
@@ -429,7 +433,10 @@ static struct val query_words(struct world *w, struct slice text)
 
 static void run_query(struct world *w, struct slice text, struct val bind, struct result *r)
 {
-    struct query_env env = { .store = w->store, .calls = { &infer, &embed }, .env = env_system() };
+    struct query_env env = { .store = w->store,
+                             .calls = { &infer, &embed },
+                             .env = env_system(),
+                             .spill = w->through_codec ? &w->spill : NULL };
     struct query_options opt = { .db_id = 1,
                                  .txn = w->txn,
                                  .memory_limit = 64 * MIB,
@@ -560,8 +567,14 @@ static void all_golden_cases_hold(void **state)
     static struct file f;
     struct world w = { .updates = getenv("GOLDEN_UPDATE") != NULL };
     size_t count = list_files(names);
+    char dir[] = "/tmp/themis-golden-XXXXXX";
+    struct error err = { 0 };
 
     (void)state;
+    assert_non_null(mkdtemp(dir));
+    assert_int_equal(spill_space_open(&w.spill, dir, &err), OK);
+    w.spill.memory_bytes = 4096;
+    w.spill.max_bytes = 64 * MIB;
     log_set_level(LOG_ERROR);
     settings_init(&w.settings);
     for (size_t i = 0; i < count; i++) {
@@ -577,6 +590,8 @@ static void all_golden_cases_hold(void **state)
             arena_free(f.arena);
         }
     }
+    assert_int_equal(atomic_load(&w.spill.used_bytes), 0);
+    assert_int_equal(rmdir(dir), 0); /* files have no names, or are gone */
     print_message("%zu files, %u cases run\n", count, w.cases);
     if (w.failures)
         fail_msg("%u expectations failed", w.failures);

@@ -2,7 +2,7 @@
 /*
  * A store in memory, chance from a seed (SEED=n), and queries that must give
  * equal rows however they are run: without rules, through the codec, with small
- * batches.
+ * batches and sorts that go to disk.
  */
 #ifndef TEST_QUERY_RANDOM_WORLD_H
 #define TEST_QUERY_RANDOM_WORLD_H
@@ -10,9 +10,11 @@
 #include "base/log.h"
 #include "base/val_text.h"
 #include "query/query.h"
+#include "query/spill.h"
 #include "store/doc.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "../check.h"
 
@@ -22,6 +24,7 @@ struct world {
     struct settings settings;
     struct store *store;
     struct txn *txn;
+    struct spill_space spill;
     uint64_t seed;
 };
 
@@ -36,7 +39,9 @@ enum way { PLAIN, CODEC, NO_RULES, SMALL_BATCHES, WAYS };
 /* The rows as one JSON text. */
 UNUSED static void run(struct world *w, const char *text, enum way way, struct buf *out)
 {
-    struct query_env env = { .store = w->store, .env = env_system() };
+    struct query_env env = { .store = w->store,
+                             .env = env_system(),
+                             .spill = way == SMALL_BATCHES ? &w->spill : NULL };
     struct arena *arena = arena_new(0);
     struct val off = val_new_string(arena, slice_str("-all"));
     struct query_options opt = { .db_id = 1,
@@ -100,6 +105,11 @@ UNUSED static int setup(void **state)
     settings_init(&w->settings);
     w->seed = getenv("SEED") ? strtoull(getenv("SEED"), NULL, 10) : 1;
     assert_int_equal(store_open(&w->store, &opt, &err), OK);
+    char dir[] = "/tmp/themis-random-XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    assert_int_equal(spill_space_open(&w->spill, dir, &err), OK);
+    w->spill.memory_bytes = 16 * KIB;
+    w->spill.max_bytes = 64 * MIB;
     *state = w;
     return 0;
 }
@@ -110,6 +120,7 @@ UNUSED static int teardown(void **state)
 
     txn_end(w->txn);
     store_close(w->store);
+    assert_int_equal(rmdir(w->spill.dir), 0);
     mem_free(w);
     return 0;
 }
