@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 
 #include "base/cpu.h"
 
-enum { ROUNDS_DEFAULT = 11, ROUNDS_MAX = 1000 };
+enum { ROUNDS_DEFAULT = 11, ROUNDS_MAX = 1000, CHILDREN_MAX = 4 };
 
 void bench_fail(const char *fmt, ...)
 {
@@ -58,7 +59,7 @@ void bench_sleep(double seconds)
 
 /* ---- load ---- */
 
-static pid_t child;
+static pid_t children[CHILDREN_MAX]; /* 0 = free */
 
 static FILE *open_proc(const char *path)
 {
@@ -93,23 +94,64 @@ static double usage_seconds(int who)
            (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
-static double child_seconds(pid_t pid)
+/* Of a process that still runs; 0 when it is gone. Waited: of its children that have ended. */
+static double process_seconds(const char *pid, pid_t *parent)
 {
-    char path[64];
-    double user, system;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *f = open_proc(path);
-    /* pid (name) state, ten figures, user, system: the name is ours and has no blanks */
-    if (fscanf(f, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lf %lf", &user, &system) !=
-        2)
-        bench_fail("%s is not as expected", path);
-    fclose(f);
-    return ticks(user + system);
+    char path[64], text[1024];
+    double user, system, waited_user, waited_system;
+    snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
+    FILE *f = fopen(path, "r");
+    size_t len = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    if (f)
+        fclose(f);
+    text[len] = 0;
+    const char *at = strrchr(text, ')'); /* a name may hold anything */
+    if (!at || sscanf(at, ") %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lf %lf %lf %lf", parent,
+                      &user, &system, &waited_user, &waited_system) != 5)
+        return 0;
+    return ticks(user + system + waited_user + waited_system);
 }
 
-void bench_load_child(pid_t pid)
+static bool is_child(pid_t pid)
 {
-    child = pid;
+    for (size_t i = 0; i < CHILDREN_MAX; i++)
+        if (pid && children[i] == pid)
+            return true;
+    return false;
+}
+
+static double children_seconds(void)
+{
+    double sum = 0;
+    DIR *proc = opendir("/proc");
+    if (!proc)
+        bench_fail("cannot read /proc: %s", strerror(errno));
+    for (const struct dirent *e; (e = readdir(proc)) != NULL;) {
+        pid_t parent = 0;
+        if (e->d_name[0] < '0' || e->d_name[0] > '9')
+            continue;
+        double seconds = process_seconds(e->d_name, &parent);
+        if (is_child((pid_t)atoi(e->d_name)) || is_child(parent))
+            sum += seconds;
+    }
+    closedir(proc);
+    return sum;
+}
+
+void bench_load_add(pid_t pid)
+{
+    size_t i = 0;
+    while (i < CHILDREN_MAX && children[i])
+        i++;
+    assert(i < CHILDREN_MAX);
+    children[i] = pid;
+}
+
+void bench_load_remove(pid_t pid)
+{
+    for (size_t i = 0; i < CHILDREN_MAX; i++)
+        if (children[i] == pid)
+            children[i] = 0;
 }
 
 struct bench_load_mark bench_load_begin(void)
@@ -117,8 +159,7 @@ struct bench_load_mark bench_load_begin(void)
     struct bench_load_mark m = { .at = bench_seconds() };
     machine_seconds(&m.busy, &m.stolen);
     m.own = usage_seconds(RUSAGE_SELF) + usage_seconds(RUSAGE_CHILDREN);
-    if (child)
-        m.own += child_seconds(child);
+    m.own += children_seconds();
     return m;
 }
 

@@ -43,8 +43,9 @@ struct bench_load_mark {
 struct bench_load_mark bench_load_begin(void);
 struct bench_load bench_load_end(const struct bench_load_mark *begin);
 
-/* A child that still runs: its CPU time is ours. 0 = there is none any more. */
-void bench_load_child(pid_t pid);
+/* A child that still runs, at most four at a time: its CPU time and its own children's is ours. */
+void bench_load_add(pid_t pid);
+void bench_load_remove(pid_t pid); /* before it ends */
 
 /* ---- lines ---- */
 

@@ -67,13 +67,13 @@ void bench_server_start(struct bench_server *s, const char *data, const char *co
             bench_fail("%s does not listen after %d s", program, START_LIMIT_S);
         bench_sleep(0.02);
     }
-    bench_load_child(s->pid);
+    bench_load_add(s->pid);
 }
 
 void bench_server_stop(struct bench_server *s)
 {
     int status;
-    bench_load_child(0);
+    bench_load_remove(s->pid);
     if (kill(s->pid, SIGTERM) || waitpid(s->pid, &status, 0) != s->pid)
         bench_fail("%s is gone already", program);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)

@@ -14,7 +14,6 @@ struct node_part {
 };
 
 void node_get(void);     /* point reads of documents against raw RocksDB */
-void node_commit(void);  /* durable inserts against synced writes of raw RocksDB */
 void node_http(void);    /* a document over HTTP against a route with nothing to do */
 void node_decode(void);  /* one generation against llama-bench */
 void node_streams(void); /* 16 generations against llama-batched-bench */

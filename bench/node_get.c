@@ -8,14 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bench_store.h"
 #include "node.h"
-#include "node_store.h"
 
-enum { DOCUMENTS = 200000, GETS_PER_LOOK = 64, ROW_KEY_BYTES = 10 + NODE_KEY_BYTES };
+enum { DOCUMENTS = 200000, GETS_PER_LOOK = 64, ROW_KEY_BYTES = 10 + BENCH_KEY_BYTES };
 
 struct gets {
-    struct node_store store;
-    struct node_raw raw;
+    struct bench_store store;
+    struct bench_raw raw;
     rocksdb_readoptions_t *read;
     /* RocksDB's key of each document, in a random order that both sides follow: its end is ours. */
     char (*keys)[ROW_KEY_BYTES];
@@ -29,7 +29,7 @@ static void get_ours(struct gets *g, const char *row)
     struct error err;
     struct txn *t;
     struct val doc;
-    struct slice key = slice_of(row + ROW_KEY_BYTES - NODE_KEY_BYTES, NODE_KEY_BYTES);
+    struct slice key = slice_of(row + ROW_KEY_BYTES - BENCH_KEY_BYTES, BENCH_KEY_BYTES);
     struct arena_mark mark = arena_mark(g->arena);
     bench_must(txn_begin(&t, g->store.store, &(struct txn_options){ .is_read_only = true }, &err),
                &err, "beginning");
@@ -47,7 +47,7 @@ static void get_theirs(struct gets *g, const char *row)
     size_t len = 0;
     rocksdb_pinnableslice_t *value =
         rocksdb_get_pinned_cf(g->raw.db, g->read, g->raw.doc, row, ROW_KEY_BYTES, &message);
-    node_raw_must(message, "get");
+    bench_raw_must(message, "get");
     g->seen += (size_t)rocksdb_pinnableslice_value(value, &len)[0];
     g->seen += len;
     rocksdb_pinnableslice_destroy(value);
@@ -117,17 +117,17 @@ static void read_keys(struct gets *g)
 static void prepare(struct gets *g, const char *copy)
 {
     char command[1200];
-    node_store_open(&g->store, "get");
-    node_store_fill(&g->store, DOCUMENTS);
-    node_store_close(&g->store);
-    node_raw_open(&g->raw, g->store.path);
+    bench_store_open(&g->store, "get");
+    bench_store_fill(&g->store, DOCUMENTS);
+    bench_store_close(&g->store);
+    bench_raw_open(&g->raw, g->store.path);
     rocksdb_compact_range_cf(g->raw.db, g->raw.doc, NULL, 0, NULL, 0);
-    node_raw_close(&g->raw);
+    bench_raw_close(&g->raw);
     snprintf(command, sizeof command, "cp -r '%s' '%s'", g->store.path, copy);
     if (system(command) != 0)
         bench_fail("'%s' failed", command);
-    node_store_open(&g->store, "get");
-    node_raw_open(&g->raw, copy);
+    bench_store_open(&g->store, "get");
+    bench_raw_open(&g->raw, copy);
 }
 
 static void warm(struct gets *g)
@@ -149,7 +149,7 @@ void node_get(void)
     read_keys(&g);
     warm(&g);
     snprintf(facts, sizeof facts, "threads=1 documents=%d bytes=%zu cache_mb=%d", DOCUMENTS,
-             g.seen / DOCUMENTS / 2, NODE_CACHE_MB);
+             g.seen / DOCUMENTS / 2, BENCH_CACHE_MB);
     bench_compare(&(struct bench_pair){ .name = "node",
                                         .what = "get",
                                         .facts = facts,
@@ -161,8 +161,8 @@ void node_get(void)
                                         .theirs = theirs,
                                         .ctx = &g });
     rocksdb_readoptions_destroy(g.read);
-    node_raw_close(&g.raw);
-    node_store_close(&g.store);
+    bench_raw_close(&g.raw);
+    bench_store_close(&g.store);
     arena_free(g.arena);
     mem_free(g.keys);
 }

@@ -8,8 +8,8 @@
 #include <stdio.h>
 
 #include "bench_server.h"
+#include "bench_store.h"
 #include "node.h"
-#include "node_store.h"
 
 enum { DOCUMENTS = 20000, REQUESTS = 1000 };
 
@@ -55,9 +55,9 @@ static double get_live(void *ctx, double seconds)
 static void make_requests(struct https *h)
 {
     size_t ends[REQUESTS + 2];
-    char path[128], key[NODE_KEY_BYTES + 1];
+    char path[128], key[BENCH_KEY_BYTES + 1];
     for (size_t i = 0; i < REQUESTS; i++) {
-        node_key(key, i * 7919 % DOCUMENTS);
+        bench_key(key, i * 7919 % DOCUMENTS);
         snprintf(path, sizeof path, "/_api/document/d/%s", key);
         bench_http_get(&h->bytes, path);
         ends[i] = h->bytes.len;
@@ -77,12 +77,12 @@ void node_http(void)
 {
     static const unsigned connections[] = { 1, 16 };
     static struct https h;
-    struct node_store store;
+    struct bench_store store;
     buf_init(&h.bytes, 0);
     make_requests(&h);
-    node_store_open(&store, "http");
-    node_store_fill(&store, DOCUMENTS);
-    node_store_close(&store);
+    bench_store_open(&store, "http");
+    bench_store_fill(&store, DOCUMENTS);
+    bench_store_close(&store);
     bench_server_start(&h.server, store.path, NULL);
     for (size_t i = 0; i < ARRAY_LEN(connections); i++) {
         char facts[64];

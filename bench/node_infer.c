@@ -8,9 +8,9 @@
 #include <stdlib.h>
 
 #include "bench_server.h"
+#include "bench_store.h"
 #include "net/client.h"
 #include "node.h"
-#include "node_store.h"
 
 enum { DOCUMENTS = 20000, REQUESTS = 1000, WAITING = 64, READERS = 4, ROUNDS = 7, SETTLE_S = 60 };
 
@@ -28,9 +28,9 @@ struct reads {
 static void make_requests(struct reads *r)
 {
     size_t ends[REQUESTS];
-    char path[128], key[NODE_KEY_BYTES + 1];
+    char path[128], key[BENCH_KEY_BYTES + 1];
     for (size_t i = 0; i < REQUESTS; i++) {
-        node_key(key, i * 7919 % DOCUMENTS);
+        bench_key(key, i * 7919 % DOCUMENTS);
         snprintf(path, sizeof path, "/_api/document/d/%s", key);
         bench_http_get(&r->bytes, path);
         ends[i] = r->bytes.len;
@@ -138,12 +138,12 @@ static void measure(struct reads *r, const char *store_path, const char *name, c
 void node_infer(void)
 {
     static struct reads r;
-    struct node_store store;
+    struct bench_store store;
     buf_init(&r.bytes, 0);
     make_requests(&r);
-    node_store_open(&store, "infer");
-    node_store_fill(&store, DOCUMENTS);
-    node_store_close(&store);
+    bench_store_open(&store, "infer");
+    bench_store_fill(&store, DOCUMENTS);
+    bench_store_close(&store);
     measure(&r, store.path, "real", "build/models/SmolLM2-135M-Instruct.Q4_1.gguf");
     measure(&r, store.path, "sim", "sim:chat,prefill=4000,decode=20,ctx=4096");
     buf_release(&r.bytes);

@@ -30,8 +30,8 @@ packages_test=(clang clang-format clang-tidy cppcheck libclang-rt-14-dev libomp-
 # Another packaging of Node is as good as Debian's, and does not live beside it.
 command -v node > /dev/null || packages_test+=(nodejs)
 command -v npm > /dev/null || packages_test+=(npm)
-# What the retrieval benchmark searches among.
-packages_bench=(debian-policy debian-faq developers-reference doc-debian)
+# What the retrieval benchmark searches among; whom txn is compared with.
+packages_bench=(debian-policy debian-faq developers-reference doc-debian postgresql-15)
 faiss=${THEMIS_FAISS:-source}
 
 case $mode in
@@ -146,6 +146,17 @@ install_packages() {
         -o Acquire::Retries=3 update
     logged apt-install as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Acquire::Retries=3 \
         -o DPkg::Lock::Timeout=120 install --no-install-recommends "${missing[@]}"
+}
+
+# Debian makes and starts a database of its own when it first installs the server; the benchmark
+# needs the programs only.
+no_postgresql_cluster() {
+    local conf=/etc/postgresql-common/createcluster.conf
+    dpkg-query -W postgresql-15 > /dev/null 2>&1 && return 0
+    install_packages postgresql-common
+    if [ ! -e /etc/postgresql ]; then
+        as_root sed -i 's/^#create_main_cluster = true/create_main_cluster = false/' "$conf"
+    fi
 }
 
 # A pip of our own, because Debian's refuses to work outside a virtual environment.
@@ -415,7 +426,7 @@ step "installing Debian packages" \
     "needs Debian 12 and root or sudo; check the network and 'apt-get update',"
 packages=("${packages_build[@]}")
 [ "$mode" = test ] || [ "$mode" = all ] && packages+=("${packages_test[@]}")
-[ "$mode" = bench ] && packages+=("${packages_bench[@]}")
+[ "$mode" = bench ] && packages+=("${packages_bench[@]}") && no_postgresql_cluster
 install_packages "${packages[@]}"
 step "downloading and unpacking pinned sources" "$registry_hint"
 fetch_sources

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pool -- worker threads with a bounded queue.
+ * pool -- worker threads with a bounded queue, of which so many run at once.
  *
  * A job is embedded in what it works on; posting hands over everything
  * reachable from it. New work is refused when the queue is full; work that was
@@ -26,12 +26,22 @@ MUST_CHECK enum errc pool_new(struct pool **out, const char *name, unsigned thre
 /* Runs what is queued, joins the threads. No posting from elsewhere during this. NULL is allowed. */
 void pool_free(struct pool *pool);
 
+/*
+ * Around a wait for the disk or for others, by a job: it does not count as running meanwhile, so
+ * that another runs in its place, on a further thread when there is none. On a thread that is not a
+ * worker they do nothing.
+ */
+void pool_wait_begin(void);
+void pool_wait_end(void);
+
 /* ERR_BUSY when the queue is full. */
 MUST_CHECK enum errc pool_post(struct pool *pool, struct job *job, struct error *err);
 void pool_resume(struct pool *pool, struct job *job);
 
 struct pool_stats {
-    unsigned threads, busy, queued, queue_max;
+    unsigned threads; /* that may run at once */
+    unsigned busy;    /* that run */
+    unsigned queued, queue_max;
     uint64_t posted, refused;
 };
 void pool_stats(struct pool *pool, struct pool_stats *out);

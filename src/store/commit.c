@@ -35,6 +35,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/pool.h"
 
 enum {
     SYNC_RETRY_US = 1000 * 1000, /* a sync that found the disk full is tried again after this */
@@ -437,7 +438,9 @@ enum errc committer_commit(struct committer *c, struct commit_request *r, struct
 {
     r->rc = group_check_window(c, r, &r->err); /* the long part, outside the turn */
     if (r->rc == OK) {
+        pool_wait_begin(); /* a crowd that waits for one sync is not to be as small as the pool */
         submit_and_wait(c, r);
+        pool_wait_end();
     } else {
         pthread_mutex_lock(&c->lock);
         c->stats.conflicts++;

@@ -150,10 +150,87 @@ static void jobs_start_in_the_order_of_posting(void **state)
     pool_free(NULL);
 }
 
+/* A job that waits for another one of the same pool. */
+struct pair {
+    struct job first, second;
+    sem_t done;
+    bool has_met;
+};
+
+static void wait_for_second(struct job *job)
+{
+    struct pair *p = CONTAINER_OF(job, struct pair, first);
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += 20;
+    pool_wait_begin();
+    p->has_met = sem_timedwait(&p->done, &end) == 0;
+    pool_wait_end();
+}
+
+static void let_first_go(struct job *job)
+{
+    sem_post(&CONTAINER_OF(job, struct pair, second)->done);
+}
+
+static void a_job_that_waits_makes_room_for_another(void **state)
+{
+    struct pool *pool;
+    struct pair pairs[8];
+    (void)state;
+    assert_int_equal(pool_new(&pool, "one", 1, 100, NULL), OK);
+    for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
+        pairs[i] = (struct pair){ .first.run = wait_for_second, .second.run = let_first_go };
+        sem_init(&pairs[i].done, 0, 0);
+        assert_int_equal(pool_post(pool, &pairs[i].first, NULL), OK);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(pairs); i++)
+        assert_int_equal(pool_post(pool, &pairs[i].second, NULL), OK);
+    pool_free(pool);
+    for (size_t i = 0; i < ARRAY_LEN(pairs); i++)
+        assert_true(pairs[i].has_met);
+}
+
+/* Counts who is inside between waits. */
+struct runner {
+    struct job job;
+    atomic_int *inside, *most;
+};
+
+static void run_between_waits(struct job *job)
+{
+    struct runner *r = CONTAINER_OF(job, struct runner, job);
+    int n = atomic_fetch_add(r->inside, 1) + 1, most = atomic_load(r->most);
+    while (n > most && !atomic_compare_exchange_weak(r->most, &most, n))
+        ;
+    usleep(2000);
+    atomic_fetch_sub(r->inside, 1);
+    pool_wait_begin();
+    usleep(20000);
+    pool_wait_end();
+}
+
+static void no_more_start_than_may_run(void **state)
+{
+    struct pool *pool;
+    struct runner runners[40];
+    atomic_int inside = 0, most = 0;
+    (void)state;
+    assert_int_equal(pool_new(&pool, "two", 2, 100, NULL), OK);
+    for (size_t i = 0; i < ARRAY_LEN(runners); i++) {
+        runners[i] = (struct runner){ { .run = run_between_waits }, &inside, &most };
+        assert_int_equal(pool_post(pool, &runners[i].job, NULL), OK);
+    }
+    pool_free(pool);
+    assert_in_range(most, 1, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_job_runs_once_whoever_posts_it),
+        cmocka_unit_test(a_job_that_waits_makes_room_for_another),
+        cmocka_unit_test(no_more_start_than_may_run),
         cmocka_unit_test(a_full_queue_refuses_new_work_but_takes_what_resumes),
         cmocka_unit_test(jobs_start_in_the_order_of_posting),
     };

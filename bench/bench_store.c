@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node_store.h"
+#include "bench_store.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,14 +11,14 @@ enum { DOCUMENTS_PER_COMMIT = 500, BLOCK_BYTES = 16 * KIB, BLOOM_BITS = 10 };
 
 /* ---- the store ---- */
 
-void node_store_open(struct node_store *s, const char *name)
+void bench_store_open(struct bench_store *s, const char *name)
 {
     struct error err;
     struct txn *t;
     memset(s, 0, sizeof *s);
     snprintf(s->path, sizeof s->path, "%s/%s", bench_dir(), name);
     settings_init(&s->settings);
-    s->settings.block_cache_mb = NODE_CACHE_MB;
+    s->settings.block_cache_mb = BENCH_CACHE_MB;
     struct store_options opt = { .path = s->path, .settings = &s->settings };
     bench_must(store_open(&s->store, &opt, &err), &err, "opening the store");
     bench_must(txn_begin(&t, s->store, &(struct txn_options){ .is_read_only = true }, &err), &err,
@@ -37,24 +37,24 @@ void node_store_open(struct node_store *s, const char *name)
                    "creating the collection");
 }
 
-void node_store_close(struct node_store *s)
+void bench_store_close(struct bench_store *s)
 {
     store_close(s->store);
     s->store = NULL;
 }
 
-void node_key(char out[NODE_KEY_BYTES + 1], uint64_t number)
+void bench_key(char out[BENCH_KEY_BYTES + 1], uint64_t number)
 {
-    snprintf(out, NODE_KEY_BYTES + 1, "k%07llu", (unsigned long long)number % 10000000);
+    snprintf(out, BENCH_KEY_BYTES + 1, "k%07llu", (unsigned long long)number % 10000000);
 }
 
-struct val node_document(uint64_t number, bool has_key, struct arena *arena)
+struct val bench_document(uint64_t number, bool has_key, struct arena *arena)
 {
     static const char *const cities[] = { "Lisbon", "Nairobi", "Osaka", "Lima", "Tromso" };
     struct error err;
     struct val v;
-    char key[NODE_KEY_BYTES + 1];
-    node_key(key, number);
+    char key[BENCH_KEY_BYTES + 1];
+    bench_key(key, number);
     const char *own = has_key ? arena_printf(arena, "\"_key\":\"%s\",", key) : "";
     uint64_t mixed = number * 0x9e3779b97f4a7c15;
     struct slice text = slice_str(arena_printf(
@@ -72,7 +72,7 @@ struct val node_document(uint64_t number, bool has_key, struct arena *arena)
     return v;
 }
 
-static void insert_some(struct node_store *s, uint64_t from, uint64_t to, struct arena *arena)
+static void insert_some(struct bench_store *s, uint64_t from, uint64_t to, struct arena *arena)
 {
     struct error err;
     struct doc_change change;
@@ -82,13 +82,13 @@ static void insert_some(struct node_store *s, uint64_t from, uint64_t to, struct
         &err, "beginning");
     const struct collection *c = catalog_collection(txn_catalog(t), s->db_id, slice_str("d"));
     for (uint64_t i = from; i < to; i++)
-        bench_must(doc_insert(t, c, node_document(i, true, arena), NULL, arena, &change, &err),
+        bench_must(doc_insert(t, c, bench_document(i, true, arena), NULL, arena, &change, &err),
                    &err, "inserting");
     bench_must(txn_commit(t, &err), &err, "committing");
     txn_end(t);
 }
 
-void node_store_fill(struct node_store *s, uint64_t count)
+void bench_store_fill(struct bench_store *s, uint64_t count)
 {
     struct arena *arena = arena_new(0);
     struct arena_mark mark = arena_mark(arena);
@@ -100,18 +100,18 @@ void node_store_fill(struct node_store *s, uint64_t count)
     arena_free(arena);
 }
 
-size_t node_stored_document(struct node_store *s, char *out, size_t max)
+size_t bench_stored_document(struct bench_store *s, char *out, size_t max)
 {
     struct error err;
     struct txn *t;
     struct val doc;
-    char key[NODE_KEY_BYTES + 1];
+    char key[BENCH_KEY_BYTES + 1];
     struct arena *arena = arena_new(0);
-    node_key(key, 0);
+    bench_key(key, 0);
     bench_must(txn_begin(&t, s->store, &(struct txn_options){ .is_read_only = true }, &err), &err,
                "beginning");
     const struct collection *c = catalog_collection(txn_catalog(t), s->db_id, slice_str("d"));
-    bench_must(doc_get(t, c, slice_of(key, NODE_KEY_BYTES), arena, &doc, &err), &err, "get");
+    bench_must(doc_get(t, c, slice_of(key, BENCH_KEY_BYTES), arena, &doc, &err), &err, "get");
     struct slice bytes = val_bytes(doc);
     assert(bytes.len <= max);
     memcpy(out, bytes.ptr, bytes.len);
@@ -122,14 +122,14 @@ size_t node_stored_document(struct node_store *s, char *out, size_t max)
 
 /* ---- RocksDB ---- */
 
-void node_raw_must(const char *message, const char *what)
+void bench_raw_must(const char *message, const char *what)
 {
     if (message)
         bench_fail("%s: %s", what, message);
 }
 
 /* What the file of options does not bring back: cache and filter; hence the block size again. */
-static void set_table(const struct node_raw *r, rocksdb_options_t *options)
+static void set_table(const struct bench_raw *r, rocksdb_options_t *options)
 {
     rocksdb_block_based_table_options_t *table = rocksdb_block_based_options_create();
     rocksdb_block_based_options_set_block_cache(table, r->cache);
@@ -141,24 +141,24 @@ static void set_table(const struct node_raw *r, rocksdb_options_t *options)
     rocksdb_block_based_options_destroy(table);
 }
 
-void node_raw_open(struct node_raw *r, const char *store_path)
+void bench_raw_open(struct bench_raw *r, const char *store_path)
 {
     char *message = NULL, path[600];
     snprintf(path, sizeof path, "%s/rocks", store_path);
     memset(r, 0, sizeof *r);
-    r->cache = rocksdb_cache_create_lru(NODE_CACHE_MB * (size_t)MIB);
+    r->cache = rocksdb_cache_create_lru(BENCH_CACHE_MB * (size_t)MIB);
     rocksdb_env_t *env = rocksdb_create_default_env();
     rocksdb_load_latest_options(path, env, false, r->cache, &r->db_options, &r->family_count,
                                 &r->family_names, &r->family_options, &message);
     rocksdb_env_destroy(env);
-    node_raw_must(message, "reading the store's options");
+    bench_raw_must(message, "reading the store's options");
     for (size_t i = 0; i < r->family_count; i++)
         set_table(r, r->family_options[i]);
     r->families = mem_zalloc(r->family_count * sizeof *r->families);
     r->db = rocksdb_open_column_families(
         r->db_options, path, (int)r->family_count, (const char *const *)r->family_names,
         (const rocksdb_options_t *const *)r->family_options, r->families, &message);
-    node_raw_must(message, "opening RocksDB");
+    bench_raw_must(message, "opening RocksDB");
     for (size_t i = 0; i < r->family_count; i++)
         if (!strcmp(r->family_names[i], "doc"))
             r->doc = r->families[i];
@@ -166,7 +166,7 @@ void node_raw_open(struct node_raw *r, const char *store_path)
         bench_fail("%s has no family 'doc'", path);
 }
 
-void node_raw_close(struct node_raw *r)
+void bench_raw_close(struct bench_raw *r)
 {
     for (size_t i = 0; i < r->family_count; i++)
         rocksdb_column_family_handle_destroy(r->families[i]);
