@@ -58,10 +58,10 @@ bench: ## run bench/NAME and print its figures (PART=words: a part of it; withou
 dev-cluster: ## N nodes on this machine with etcd, in one terminal
 	@tools/part.sh tools/dev-cluster.sh "the cluster"
 
-deb: ## Debian package
+deb: ## Debian package in build/deb, for any CPU of its baseline
 	@tools/part.sh tools/deb.sh "the Debian package"
 
-docs: ## reference pages generated from the tables in the source
+docs: ## reference and manual pages generated from the tables in the source
 	@tools/part.sh tools/docs.sh "the generated reference"
 
 help: ## this list

@@ -11,6 +11,8 @@
 # Safe to run again: what is there already costs less than a second. Sources and models go to
 # build/deps and build/models; the pins with their checksums are in tools/pins.txt.
 #
+#   tools/deps.sh package   build, for any CPU of its kind: the baseline of the Debian package
+#
 # THEMIS_FAISS=debian takes Debian's FAISS instead of building one: quicker to install, four times
 # slower to search. It is also what is left when no cargo can fetch the sources.
 set -euo pipefail
@@ -26,20 +28,32 @@ packages_build=(build-essential git cmake ninja-build mold pkg-config python3 py
     libedit-dev libxml2-dev libinih-dev libblas-dev liblapack-dev libcmocka-dev re2c lemon poppler-utils)
 # The dev build takes Debian's FAISS, so that the tests see both; FAISS asks clang for OpenMP.
 packages_test=(clang clang-format clang-tidy cppcheck libclang-rt-14-dev libomp-14-dev libfaiss-dev openssl
-    nghttp2-client zsh mandoc)
+    nghttp2-client zsh mandoc systemd)
 # Another packaging of Node is as good as Debian's, and does not live beside it.
 command -v node > /dev/null || packages_test+=(nodejs)
 command -v npm > /dev/null || packages_test+=(npm)
+packages_package=(debhelper lintian)
 # What the retrieval benchmark searches among; whom txn is compared with.
 packages_bench=(debian-policy debian-faq developers-reference doc-debian postgresql-15)
 faiss=${THEMIS_FAISS:-source}
 
+# What llama.cpp and FAISS are built for, and where that is put.
+cpu=native
+out=$deps
+if [ "$mode" = package ]; then
+    case $(uname -m) in
+    x86_64) cpu=x86-64-v3 ;; # AVX2, FMA, F16C, BMI2: Haswell (2013), Zen, and later
+    *) cpu=generic ;;
+    esac
+    out=$deps/$cpu
+fi
+
 case $mode in
-build) steps=4 ;;
+build | package) steps=4 ;;
 run) steps=5 ;;
 test | all | bench) steps=6 ;;
 *)
-    echo "usage: tools/deps.sh [build|run|test|bench|all]" >&2
+    echo "usage: tools/deps.sh [build|run|test|bench|package|all]" >&2
     exit 2
     ;;
 esac
@@ -83,9 +97,9 @@ fail() {
 }
 
 # logged NAME COMMAND...: a terminal sees everything as it happens; otherwise it goes to
-# build/deps/NAME.log, whose end is shown when the command fails.
+# build/deps/NAME.log (of a package build/deps/CPU/NAME.log), whose end is shown when the command fails.
 logged() {
-    local log=$deps/$1.log
+    local log=$out/$1.log
     shift
     if [ -t 1 ]; then
         "$@"
@@ -274,14 +288,19 @@ cpu_flags() {
 }
 
 build_llama() {
-    local build=$deps/llama-build out=$deps/llama flags id
+    local build=$out/llama-build llama=$out/llama flags id native=ON built_for
     pin llama-cpp-python
     flags=$(cpu_flags)
-    id="$pin_sha256 cpu $(cpu_id) flags $flags"
-    stamped "$out/.built" "$id" && return 0
+    built_for=$(cpu_id)
+    if [ $cpu != native ]; then
+        native=OFF
+        built_for="$cpu gcc $(gcc -dumpfullversion)"
+    fi
+    id="$pin_sha256 cpu $built_for flags $flags"
+    stamped "$llama/.built" "$id" && return 0
     if [ -d "$build" ] && ! stamped "$build/.for" "$id"; then
         say "the build there is for another CPU, compiler or version: starting over"
-        rm -rf "$build" "$out"
+        rm -rf "$build" "$llama"
     fi
     mkdir -p "$build"
     echo "$id" > "$build/.for"
@@ -291,20 +310,20 @@ build_llama() {
         -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_EXAMPLES=OFF \
         -DLLAMA_BUILD_SERVER=OFF -DLLAMA_BUILD_APP=OFF -DLLAMA_BUILD_UI=OFF \
         -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_SUBPROCESS=OFF \
-        -DGGML_OPENMP=OFF -DGGML_NATIVE=ON -DGGML_CCACHE=OFF \
+        -DGGML_OPENMP=OFF -DGGML_NATIVE=$native -DGGML_CCACHE=OFF \
         -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" > "$build/configure.log" 2>&1 ||
         { tail -n 20 "$build/configure.log" >&2 && fail "configuring llama.cpp did not work"; }
     logged llama-build ninja -C "$build" llama llama-common
 
-    mkdir -p "$out/lib" "$out/include/common" "$out/include/vendor"
+    mkdir -p "$llama/lib" "$llama/include/common" "$llama/include/vendor"
     cp -up "$build"/src/libllama.a "$build"/ggml/src/libggml.a "$build"/ggml/src/libggml-cpu.a \
         "$build"/ggml/src/libggml-base.a "$build"/common/libllama-common.a \
         "$build"/common/libllama-common-base.a "$build"/vendor/cpp-httplib/libcpp-httplib.a \
-        "$out/lib/"
-    cp -up "$deps"/src/llama/include/*.h "$deps"/src/llama/ggml/include/*.h "$out/include/"
-    (cd "$deps/src/llama/common" && find . -name '*.h' -exec cp -up --parents {} "$out/include/common/" \;)
-    cp -rup "$deps"/src/llama/vendor/nlohmann "$deps"/src/llama/vendor/sheredom "$out/include/vendor/"
-    echo "$id" > "$out/.built"
+        "$llama/lib/"
+    cp -up "$deps"/src/llama/include/*.h "$deps"/src/llama/ggml/include/*.h "$llama/include/"
+    (cd "$deps/src/llama/common" && find . -name '*.h' -exec cp -up --parents {} "$llama/include/common/" \;)
+    cp -rup "$deps"/src/llama/vendor/nlohmann "$deps"/src/llama/vendor/sheredom "$llama/include/vendor/"
+    echo "$id" > "$llama/.built"
 }
 
 # llama-bench and llama-batched-bench, linked with the very libraries that themis is linked with.
@@ -323,21 +342,21 @@ build_llama_bench() {
 
 # FAISS with AVX2 where the CPU has it; CMake takes what is in build/deps/faiss before Debian's.
 build_faiss() {
-    local build=$deps/faiss-build out=$deps/faiss level=generic target=faiss id
+    local build=$out/faiss-build into=$out/faiss level=generic target=faiss id
     if [ "$faiss" = debian ]; then
-        rm -rf "$out"
+        rm -rf "$into"
         install_packages libfaiss-dev
         return 0
     fi
     pin faiss-sys
-    if grep -qw avx2 /proc/cpuinfo 2> /dev/null; then
+    if [ $cpu = x86-64-v3 ] || { [ $cpu = native ] && grep -qw avx2 /proc/cpuinfo 2> /dev/null; }; then
         level=avx2
         target=faiss_avx2
     fi
     id="$pin_sha256 $target gcc $(gcc -dumpfullversion)"
-    stamped "$out/.built" "$id" && return 0
+    stamped "$into/.built" "$id" && return 0
     if [ -d "$build" ] && ! stamped "$build/.for" "$id"; then
-        rm -rf "$build" "$out"
+        rm -rf "$build" "$into"
     fi
     mkdir -p "$build"
     echo "$id" > "$build/.for"
@@ -349,11 +368,11 @@ build_faiss() {
         { tail -n 20 "$build/configure.log" >&2 && fail "configuring FAISS did not work"; }
     logged faiss-build ninja -C "$build" $target
 
-    rm -rf "$out"
-    mkdir -p "$out/lib" "$out/include"
-    cp "$build/faiss/lib$target.a" "$out/lib/libfaiss.a"
-    (cd "$deps/src/faiss" && find faiss -name '*.h' -exec cp --parents {} "$out/include/" \;)
-    echo "$id" > "$out/.built"
+    rm -rf "$into"
+    mkdir -p "$into/lib" "$into/include"
+    cp "$build/faiss/lib$target.a" "$into/lib/libfaiss.a"
+    (cd "$deps/src/faiss" && find faiss -name '*.h' -exec cp --parents {} "$into/include/" \;)
+    echo "$id" > "$into/.built"
 }
 
 fetch_models() {
@@ -417,7 +436,7 @@ install_test_tools() {
     echo "$want" > "$venv/.installed"
 }
 
-mkdir -p "$deps"
+mkdir -p "$deps" "$out"
 exec 9> "$deps/.lock"
 flock 9 # one deps.sh at a time in a work tree
 
@@ -425,18 +444,19 @@ registry_hint="check the network, the proxy settings and pip's configuration (pi
 step "installing Debian packages" \
     "needs Debian 12 and root or sudo; check the network and 'apt-get update',"
 packages=("${packages_build[@]}")
+[ "$mode" = package ] && packages+=("${packages_package[@]}")
 [ "$mode" = test ] || [ "$mode" = all ] && packages+=("${packages_test[@]}")
 [ "$mode" = bench ] && packages+=("${packages_bench[@]}") && no_postgresql_cluster
 install_packages "${packages[@]}"
 step "downloading and unpacking pinned sources" "$registry_hint"
 fetch_sources
-step "building llama.cpp for this CPU" \
+step "building llama.cpp for ${cpu/native/this} CPU" \
     "the compiler's message is above; a full disk or too little memory (2 GB are needed) is likely,"
 build_llama
-step "building FAISS for this CPU" \
+step "building FAISS for ${cpu/native/this} CPU" \
     "the compiler's message is above; THEMIS_FAISS=debian does without building it,"
 build_faiss
-if [ "$mode" != build ]; then
+if [ "$mode" != build ] && [ "$mode" != package ]; then
     step "fetching the small models" "$registry_hint"
     fetch_models
 fi

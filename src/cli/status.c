@@ -19,13 +19,26 @@ static void print_models(struct val models)
     }
 }
 
+static int ask_readiness(struct cli *c)
+{
+    struct val answer;
+
+    if (!cli_call(c, "GET", "/readyz", VAL_NONE, &answer))
+        return EXIT_FAILED;
+    printf("%.*s\n", SLICE_ARG(val_string(val_get(answer, slice_str("status")))));
+    return EXIT_DONE;
+}
+
 static int run(struct cli *c, int argc, char **argv)
 {
+    bool is_short = cli_flag(&argc, argv, "--ready");
     struct val answer;
 
     cli_no_options(argc, argv);
     if (argc)
         return cli_misuse_of(&command_status);
+    if (is_short)
+        return ask_readiness(c);
     if (!cli_call(c, "GET", "/_admin/status", VAL_NONE, &answer))
         return EXIT_FAILED;
     if (c->is_json) {
@@ -53,9 +66,15 @@ static int run(struct cli *c, int argc, char **argv)
     return EXIT_DONE;
 }
 
+static const struct command_option options[] = {
+    { "--ready", NULL, "Asks only whether it is ready, which needs no credentials; status 1: no." },
+    { NULL, NULL, NULL },
+};
+
 const struct command command_status = {
     .name = "status",
     .arguments = "",
     .help = "Shows what the node is doing, on one screen.",
     .run = run,
+    .options = options,
 };

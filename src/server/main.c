@@ -3,11 +3,13 @@
 #include "base/buf.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "server/notify.h"
 #include "server/server.h"
 #include "store/check.h"
 #include "store/vector.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static const struct {
     const char *name, *value, *help;
@@ -26,6 +28,21 @@ static void print_usage(void)
 }
 
 static bool is_check;
+
+#ifdef THEMIS_CPU
+/* Before any code of the libraries that were built for it: their first instruction could be unknown. */
+__attribute__((constructor(101))) static void check_cpu(void)
+{
+    static const char text[] = "themisd: this program needs a CPU of the level " THEMIS_CPU
+                               "; build it on the machine itself (make)\n";
+
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports(THEMIS_CPU))
+        return;
+    ssize_t n = write(STDERR_FILENO, text, sizeof text - 1);
+    _exit(n ? 1 : 2);
+}
+#endif
 
 static NORETURN void misuse(const char *fmt, const char *arg)
 {
@@ -196,6 +213,7 @@ int main(int argc, char **argv)
     }
     log_info("server", "themis %s listens on %s://%s:%u, data in %s", THEMIS_VERSION,
              server_has_tls(server) ? "https" : "http", opt.host, server_port(server), opt.data);
+    notify_manager("READY=1");
     server_run(server);
     server_close(server);
     log_info("server", "stopped");

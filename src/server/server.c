@@ -17,6 +17,7 @@
 #include "server/certificate.h"
 #include "server/context.h"
 #include "server/model_dir.h"
+#include "server/notify.h"
 #include "server/sleep_call.h"
 #include <signal.h>
 #include <stdio.h>
@@ -69,6 +70,7 @@ static void begin_drain(struct server *s)
         return;
     s->drain_until_ms = loop_now_ms(s->ctx.loop) + (uint64_t)s->ctx.settings->drain_timeout_ms;
     log_info("server", "stopping: %zu requests are running", http_server_active(s->http));
+    notify_manager("STOPPING=1");
     http_server_drain(s->http);
 }
 
