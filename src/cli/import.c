@@ -38,19 +38,25 @@ void path_list_release(struct path_list *list)
     *list = (struct path_list){ 0 };
 }
 
+/* Names of files and what programs complain of are any bytes. */
+static void make_utf8(char *text)
+{
+    for (size_t at; !utf8_check(slice_str(text), &at);)
+        text[at] = '?';
+}
+
 void import_skip(struct import *im, const char *path, const char *fmt, ...)
 {
-    char reason[512], *shown;
+    char reason[512];
     va_list args;
 
     va_start(args, fmt);
     vsnprintf(reason, sizeof reason, fmt, args);
     va_end(args);
+    make_utf8(reason);
     path_list_add(&im->bad, path);
     path_list_add(&im->reasons, reason);
-    shown = im->bad.items[im->bad.count - 1];
-    for (size_t at; !utf8_check(slice_str(shown), &at);)
-        shown[at] = '?';
+    make_utf8(im->bad.items[im->bad.count - 1]);
 }
 
 void import_show(const struct import *im)

@@ -20,7 +20,7 @@ import requests
 from authority import Authority
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-START_LIMIT_S = 90
+START_LIMIT_S = float(os.environ.get("THEMIS_START_LIMIT_S", 90))
 STOP_LIMIT_S = 60
 SANITIZER = re.compile(r"ERROR: (Address|Leak)Sanitizer|runtime error:|SUMMARY: \w*Sanitizer")
 SIM_MODELS = {"chat": "sim:chat", "embed": "sim:embed,dim=384"}
