@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 
 struct admission;
+struct change_hub;
 
 /* Requests whose passwords wait to be compared; loop thread. */
 struct proof_queue {
@@ -38,6 +39,7 @@ struct server_ctx {
     struct proof_queue proofs;
     struct cursors *cursors;
     struct stream_txns *streams;
+    struct change_hub *changes;
     struct rag_env rag;
     struct query_env query;
     struct spill_space spill;

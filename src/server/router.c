@@ -20,6 +20,7 @@ static const struct route *const tables[] = {
     api_backup_routes,
     api_model_routes,
     api_mcp_routes,
+    api_changes_routes,
 };
 
 static struct slice next_segment(struct slice *path)

@@ -15,6 +15,7 @@
 #include "retrieve/embed_writes.h"
 #include "server/admit.h"
 #include "server/certificate.h"
+#include "server/change_hub.h"
 #include "server/context.h"
 #include "server/model_dir.h"
 #include "server/notify.h"
@@ -91,6 +92,7 @@ static void on_tick(void *arg)
         read_certificate_again(s);
     if (atomic_load(&stop_was_asked))
         begin_drain(s);
+    change_hub_tick(s->ctx.changes, env_mono_ms(env_system()), atomic_load(&s->ctx.is_draining));
     if (atomic_load(&s->ctx.is_draining)) {
         size_t active = http_server_active(s->http);
         if (active && now_ms < s->drain_until_ms)
@@ -212,6 +214,7 @@ static enum errc open_parts(struct server *s, struct error *err)
     embedder = embed_writes(ctx->generator);
     TRY(store_start_embedding(ctx->store, &embedder, err));
     TRY(pool_new(&ctx->pool, "worker", workers, (unsigned)set->worker_queue, err));
+    ctx->changes = change_hub_new(ctx->store, (unsigned)set->max_change_feeds, workers / 2);
     ctx->cursors = cursors_new((size_t)set->max_cursors, 0);
     ctx->streams = stream_txns_new(ctx->store, set, env_system());
     ctx->rag =
@@ -366,5 +369,6 @@ void server_close(struct server *s)
     auth_close(s->ctx.auth);
     users_close(s->ctx.users);
     store_close(s->ctx.store);
+    change_hub_free(s->ctx.changes); /* the store calls it until it ends */
     mem_free(s);
 }

@@ -13,6 +13,7 @@
 
 #include "base/key.h"
 #include "store/catalog_private.h"
+#include "store/change_log.h"
 #include "store/counter.h"
 #include "store/disk.h"
 #include "store/garbage.h"
@@ -108,17 +109,18 @@ static void check_log(struct check *k)
     enum errc rc =
         kv_iter_new(&it, k->kv, NULL, KV_LOG, &(struct kv_scan){ .is_large = true }, &err);
     for (; rc == OK && kv_iter_valid(it); kv_iter_next(it), records++) {
-        struct slice key = kv_iter_key(it), batch = kv_iter_value(it);
+        struct change_record commit;
         struct kv_record record;
         size_t at = 0;
-        if (key.len != 8) {
-            problem(k, "a key of %zu bytes", key.len);
+        if (!change_record_decode(kv_iter_key(it), kv_iter_value(it), &commit)) {
+            problem(k, "a record of %zu and %zu bytes is none", kv_iter_key(it).len,
+                    kv_iter_value(it).len);
             continue;
         }
-        last = key_read_u64(key.ptr);
-        while (kv_batch_next(batch, &at, &record))
+        last = commit.seq;
+        while (kv_batch_next(commit.batch, &at, &record))
             ;
-        if (at != batch.len)
+        if (at != commit.batch.len)
             problem(k, "commit %" PRIu64 " is damaged at byte %zu", last, at);
     }
     if (rc == OK)

@@ -348,7 +348,6 @@ static void release(struct committer *c)
     trail_free(c->trail);
     counter_table_free(c->counters);
     kv_batch_release(&c->joined);
-    buf_release(&c->log_key);
     pthread_cond_destroy(&c->work);
     pthread_mutex_destroy(&c->lock);
     mem_free(c);
@@ -369,7 +368,6 @@ enum errc committer_new(struct committer **out, const struct commit_parts *parts
     c->trail = trail_new();
     c->counters = counter_table_new(parts->kv);
     kv_batch_init(&c->joined);
-    buf_init(&c->log_key, 0);
     pthread_mutex_init(&c->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

@@ -9,6 +9,7 @@
 #define STORE_COMMIT_H
 
 #include "store/catalog.h"
+#include "store/change_log.h"
 #include "store/counter.h"
 #include "store/disk.h"
 #include "store/garbage.h"
@@ -34,6 +35,7 @@ struct commit_parts {
     struct disk *disk;
     struct garbage *garbage;
     struct prepared_table *prepared;
+    struct change_log *log;
     uint64_t last_seq;
     size_t window_bytes;
 };

@@ -47,17 +47,6 @@ static void add_to_trail(struct committer *c, struct slice batch)
         trail_add(c->trail, record.family, record.key);
 }
 
-static void add_to_log(struct committer *c, const struct commit_request *r)
-{
-    buf_clear(&c->log_key);
-    key_add_u64(&c->log_key, r->seq);
-    kv_batch_add(&c->joined, &(struct kv_record){ .op = KV_PUT,
-                                                  .family = KV_LOG,
-                                                  .key = buf_slice(&c->log_key),
-                                                  .value = buf_slice(&r->batch.bytes) });
-    garbage_trim_log(c->parts.garbage, r->seq, r->batch.bytes.len, &c->joined);
-}
-
 /* Against transactions that are prepared, then what the request does to them. */
 static enum errc check_prepared(struct committer *c, struct commit_request *r, struct error *err)
 {
@@ -95,7 +84,7 @@ static enum errc admit(struct committer *c, struct commit_request *r, struct err
         add_to_trail(c, buf_slice(&r->batch.bytes));
     kv_batch_append(&c->joined, buf_slice(&r->batch.bytes));
     counter_table_apply(c->counters, r->counters, r->counter_count, &r->batch);
-    add_to_log(c, r);
+    change_log_add(c->parts.log, r->seq, buf_slice(&r->batch.bytes), r->catalog != NULL, &c->joined);
 out:
     return rc;
 }
@@ -148,6 +137,7 @@ static void fail_group(struct committer *c, struct group *g, const struct error 
 {
     if (!g->is_written) {
         c->seq -= g->accepted;
+        change_log_rewind(c->parts.log, c->seq);
         ids_uncover(c->parts.ids);
     }
     g->accepted = 0;

@@ -37,7 +37,6 @@ struct committer {
     struct trail *trail; /* others may check against it */
     struct counter_table *counters;
     struct kv_batch joined;
-    struct buf log_key;
     uint64_t seq;
     uint64_t write_us;    /* what a group takes to be written */
     uint64_t sync_due_us; /* 0 = all is durable */

@@ -25,8 +25,9 @@ struct disk {
     char *dir; /* owned; NULL in memory */
     uint64_t floor_bytes;
     int mark_fd;
-    uint64_t noted, marked, marked_at_ms; /* the committer's; marked is on disk */
-    pthread_mutex_t lock;                 /* of the two below */
+    _Atomic uint64_t noted;        /* written by the committer */
+    uint64_t marked, marked_at_ms; /* the committer's; marked is on disk */
+    pthread_mutex_t lock;          /* of the two below */
     uint64_t free_bytes, asked_at_ms;
 };
 
@@ -141,6 +142,11 @@ void disk_mark(struct disk *d, uint64_t seq)
         disk_mark_now(d);
 }
 
+uint64_t disk_durable(const struct disk *d)
+{
+    return d->noted;
+}
+
 uint64_t disk_mark_due_us(const struct disk *d)
 {
     bool is_due = d->mark_fd >= 0 && d->noted > d->marked;
@@ -192,6 +198,7 @@ enum errc disk_read_mark(const char *dir, uint64_t *seq, bool *is_known, struct 
 
 enum errc disk_check_mark(struct disk *d, uint64_t found_seq, bool accept_loss, struct error *err)
 {
+    d->noted = found_seq;
     if (!d->dir)
         return OK;
     uint64_t marked;
@@ -210,7 +217,7 @@ enum errc disk_check_mark(struct disk *d, uint64_t found_seq, bool accept_loss, 
     if (marked > found_seq)
         log_error("store", "acknowledged commits %" PRIu64 " to %" PRIu64 " are lost and accepted",
                   found_seq + 1, marked);
-    d->noted = d->marked = found_seq;
+    d->marked = found_seq;
     if (marked != found_seq)
         write_mark(d, found_seq);
     return OK;

@@ -23,6 +23,7 @@ MUST_CHECK enum errc disk_check_space(struct disk *d, struct error *err);
  * at most every 100 ms: what is noted in between is due later. Committer only.
  */
 void disk_mark(struct disk *d, uint64_t seq);
+uint64_t disk_durable(const struct disk *d);     /* the last one noted. Any thread */
 uint64_t disk_mark_due_us(const struct disk *d); /* monotonic; 0 = nothing is due */
 void disk_mark_now(struct disk *d);
 

@@ -9,15 +9,8 @@
 
 static const char prefix[] = "garbage/";
 
-enum { LOG_STEP_BYTES = 8 * MIB, LOG_STEPS_MAX = 64 };
-
 struct dead {
     uint64_t object_id, seq;
-};
-
-/* The log up to seq is `bytes` long, counted from when the store was opened. */
-struct log_step {
-    uint64_t seq, bytes;
 };
 
 struct garbage {
@@ -25,9 +18,6 @@ struct garbage {
     pthread_mutex_t lock; /* of the list of the dead */
     struct dead *dead;    /* owned */
     size_t count, cap;
-    uint64_t log_keep, log_bytes; /* the committer's, as the rest */
-    struct log_step steps[LOG_STEPS_MAX];
-    size_t step_count;
 };
 
 void garbage_key(struct buf *out, uint64_t object_id)
@@ -69,15 +59,10 @@ static enum errc load(struct garbage *g, struct error *err)
     return rc;
 }
 
-enum errc garbage_open(struct garbage **out, struct kv *kv, uint64_t last_seq, uint64_t log_bytes,
-                       struct error *err)
+enum errc garbage_open(struct garbage **out, struct kv *kv, struct error *err)
 {
     struct garbage *g = mem_zalloc(sizeof *g);
-    struct slice all = { NULL, 0 };
     g->kv = kv;
-    g->log_keep = log_bytes;
-    g->log_bytes = kv_range_bytes(kv, KV_LOG, all, all);
-    g->steps[g->step_count++] = (struct log_step){ last_seq, g->log_bytes };
     pthread_mutex_init(&g->lock, NULL);
     enum errc rc = load(g, err);
     if (rc == OK) {
@@ -166,39 +151,4 @@ void garbage_collect(struct garbage *g, uint64_t oldest_seq)
         pthread_mutex_lock(&g->lock);
     }
     pthread_mutex_unlock(&g->lock);
-}
-
-/* ---- log ---- */
-
-static void delete_log(struct kv_batch *batch, uint64_t last_seq)
-{
-    struct buf from, to;
-    buf_init(&from, 0);
-    buf_init(&to, 0);
-    key_add_u64(&from, 0);
-    key_add_u64(&to, last_seq + 1);
-    kv_batch_add(batch, &(struct kv_record){ .op = KV_DELETE_RANGE,
-                                             .family = KV_LOG,
-                                             .key = buf_slice(&from),
-                                             .value = buf_slice(&to) });
-    buf_release(&from);
-    buf_release(&to);
-}
-
-void garbage_trim_log(struct garbage *g, uint64_t seq, size_t bytes, struct kv_batch *batch)
-{
-    g->log_bytes += bytes;
-    uint64_t last = g->step_count ? g->steps[g->step_count - 1].bytes : 0;
-    if (g->log_bytes - last < LOG_STEP_BYTES)
-        return;
-    size_t old = 0; /* steps whose records are no longer kept */
-    while (old < g->step_count && g->log_bytes - g->steps[old].bytes >= g->log_keep)
-        old++;
-    if (old) {
-        delete_log(batch, g->steps[old - 1].seq);
-        memmove(g->steps, g->steps + old, (g->step_count - old) * sizeof *g->steps);
-        g->step_count -= old;
-    }
-    if (g->step_count < LOG_STEPS_MAX)
-        g->steps[g->step_count++] = (struct log_step){ seq, g->log_bytes };
 }

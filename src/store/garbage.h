@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * garbage -- what is deleted later: rows of dropped or truncated objects once
- * no view can see them, and old records of the log.
+ * no view can see them.
  *
  * The list of dead objects is on disk (meta "garbage/" + object id), written
  * with the catalog change that killed them, so a crash leaks nothing.
@@ -13,9 +13,8 @@
 
 struct garbage;
 
-/* Reads the list. log_bytes: records of the log kept. */
-MUST_CHECK enum errc garbage_open(struct garbage **out, struct kv *kv, uint64_t last_seq,
-                                  uint64_t log_bytes, struct error *err);
+/* Reads the list. */
+MUST_CHECK enum errc garbage_open(struct garbage **out, struct kv *kv, struct error *err);
 void garbage_close(struct garbage *g);
 
 /* The key of the record that a catalog change puts for an object that dies with it. */
@@ -29,8 +28,5 @@ bool garbage_is_ready(struct garbage *g, uint64_t oldest_seq);
 
 /* Deletes it. Committer only. */
 void garbage_collect(struct garbage *g, uint64_t oldest_seq);
-
-/* Notes a log record and adds a range delete to the group when enough is old. Committer only. */
-void garbage_trim_log(struct garbage *g, uint64_t seq, size_t bytes, struct kv_batch *batch);
 
 #endif

@@ -12,6 +12,7 @@
 
 #include "base/key.h"
 #include "base/log.h"
+#include "store/change_private.h"
 #include "store/salvage.h"
 #include "store/store_private.h"
 #include "store/vectors.h"
@@ -166,9 +167,21 @@ static enum errc open_committer(struct store *s, struct catalog *catalog, uint64
                                   .disk = s->disk,
                                   .garbage = s->garbage,
                                   .prepared = s->prepared,
+                                  .log = s->log,
                                   .last_seq = last_seq,
                                   .window_bytes = (size_t)window };
     return committer_new(&s->committer, &parts, catalog, err);
+}
+
+static enum errc open_log(struct store *s, uint64_t last_seq, struct error *err)
+{
+    struct change_log_options opt = { .kv = s->kv, .env = s->env, .last_seq = last_seq };
+    if (s->settings) {
+        opt.is_off = !s->settings->change_log;
+        opt.keep_bytes = (uint64_t)s->settings->change_log_mb * MIB;
+        opt.keep_us = (uint64_t)s->settings->change_log_max_age_s * 1000000;
+    }
+    return change_log_open(&s->log, &opt, err);
 }
 
 static enum errc open_parts(struct store *s, const struct store_options *opt, struct arena *arena,
@@ -187,10 +200,12 @@ static enum errc open_parts(struct store *s, const struct store_options *opt, st
     s->disk = disk_new(s->path, floor);
     TRY(disk_check_mark(s->disk, last_seq, opt->accept_loss, err));
     TRY(ids_open(&s->ids, s->kv, s->env, opt->node, err));
-    TRY(garbage_open(&s->garbage, s->kv, last_seq, LOG_KEEP_BYTES, err));
+    TRY(garbage_open(&s->garbage, s->kv, err));
+    TRY(open_log(s, last_seq, err));
     TRY(store_load_catalog(s->kv, arena, &catalog, err));
     TRY(open_collator(s, catalog, opt->locale, err));
     TRY(open_committer(s, catalog, last_seq, err));
+    TRY(changes_open(&s->changes, s, opt->accept_loss, err));
     s->vectors = vectors_new(s);
     TRY(store_repair_indexes(s, err));
     rc = vectors_start(s->vectors, err);
@@ -230,6 +245,8 @@ void store_close(struct store *s)
     vectors_stop(s->vectors);
     committer_free(s->committer);
     vectors_free(s->vectors);
+    changes_close(s->changes);
+    change_log_close(s->log);
     prepared_table_free(s->prepared);
     garbage_close(s->garbage);
     disk_free(s->disk);

@@ -11,7 +11,7 @@
 #include "store/catalog_private.h"
 #include "store/commit.h"
 
-enum { FORMAT_VERSION = 1, LOG_KEEP_BYTES = 64 * MIB, FREE_SPACE_MARGIN = 64 * MIB };
+enum { FORMAT_VERSION = 2, LOG_KEEP_BYTES = 64 * MIB, FREE_SPACE_MARGIN = 64 * MIB };
 
 /* Next autoincrement keys, in memory; the committer keeps what was used. */
 struct increment {
@@ -32,6 +32,8 @@ struct store {
     struct disk *disk;
     struct garbage *garbage;
     struct prepared_table *prepared;
+    struct change_log *log;
+    struct changes *changes;
     struct committer *committer;
     struct vectors *vectors;
     pthread_mutex_t ddl;   /* one catalog change at a time */

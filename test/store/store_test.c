@@ -123,7 +123,7 @@ static void a_newer_format_is_refused(void **out)
     kv_batch_release(&b);
     kv_close(kv);
     assert_int_equal(try_open(f, false), ERR_INVALID);
-    assert_non_null(strstr(f->err.text, "format 7, this program reads up to 1"));
+    assert_non_null(strstr(f->err.text, "format 7, this program reads up to 2"));
     assert_null(f->store);
 }
 
@@ -391,7 +391,8 @@ static void published(void *ctx, uint64_t seq)
 
 static bool is_local(struct slice key)
 {
-    return slice_is(key, "ids") || slice_is(key, "format") || slice_is(key, "synced");
+    return slice_is(key, "ids") || slice_is(key, "format") || slice_is(key, "synced") ||
+           slice_starts(key, "catalog@");
 }
 
 /* The replica has exactly what the newest view shows. */
