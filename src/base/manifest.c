@@ -325,6 +325,19 @@ out:
     return rc;
 }
 
+enum errc manifest_digest(const char *dir, char out[65], struct error *err)
+{
+    struct manifest_file file = { .bytes = 0 };
+    struct buf path;
+    buf_init(&path, 0);
+    buf_printf(&path, "%s/%s", dir, file_name);
+    enum errc rc = hash_file(buf_cstr(&path), &file, err);
+    if (rc == OK)
+        memcpy(out, file.sha256, sizeof file.sha256);
+    buf_release(&path);
+    return rc;
+}
+
 /* ---- checking ---- */
 
 static enum errc check_known(void *ctx, const char *full, const char *within, struct error *err)

@@ -34,6 +34,9 @@ MUST_CHECK enum errc manifest_read(const char *dir, struct arena *arena, struct 
 /* ERR_CORRUPT names the first file that is missing, unknown or not as it was. */
 MUST_CHECK enum errc manifest_check(const char *dir, const struct manifest *m, struct error *err);
 
+/* The SHA-256 of manifest.json itself, so that another folder can name exactly this one. */
+MUST_CHECK enum errc manifest_digest(const char *dir, char out[65], struct error *err);
+
 /* Removes a folder with all that is in it; ERR_NOT_FOUND when it is not there. */
 MUST_CHECK enum errc folder_remove(const char *dir, struct error *err);
 /* Makes a folder's entries durable. */

@@ -29,7 +29,8 @@ static int list(struct cli *c)
     }
     for (size_t i = 0; i < val_count(all); i++) {
         struct val one = val_at(all, i);
-        printf("%-40.*s", SLICE_ARG(val_name_at(all, i)));
+        printf("%-40.*s %-11s", SLICE_ARG(val_name_at(all, i)),
+               val_bool(val_get(one, slice_str("incremental"))) ? "incremental" : "full");
         if (val_bool(val_get(one, slice_str("available"))))
             printf(" %10.1f MB\n", (double)val_int(val_get(one, slice_str("sizeInBytes"))) / 1e6);
         else
@@ -39,12 +40,17 @@ static int list(struct cli *c)
     return EXIT_DONE;
 }
 
-static int create(struct cli *c, const char *label)
+static int create(struct cli *c, const char *label, const char *parent, bool is_incremental)
 {
-    struct val made;
+    static const char *const names[] = { "label", "parent", "incremental" };
+    struct val values[] = { label ? cli_text(c, label) : VAL_NONE,
+                            parent ? cli_text(c, parent) : VAL_NONE,
+                            is_incremental ? val_true : VAL_NONE };
+    struct val answer;
 
-    if (!call(c, "create", "label", label, &made))
+    if (!cli_call(c, "POST", "/_admin/backup/create", cli_object(c, names, values, 3), &answer))
         return EXIT_FAILED;
+    struct val made = val_get(answer, slice_str("result"));
     if (c->is_json)
         cli_print_val(made, true);
     else
@@ -58,19 +64,23 @@ static int run(struct cli *c, int argc, char **argv)
 {
     struct val ignored;
     const char *gone = cli_option(&argc, argv, "--delete");
+    const char *parent = cli_option(&argc, argv, "--parent");
     bool is_list = cli_flag(&argc, argv, "--list");
+    bool is_incremental = cli_flag(&argc, argv, "--incremental") || parent;
 
     cli_no_options(argc, argv);
-    if (argc > 1 || (argc && (is_list || gone)) || (is_list && gone))
+    if (argc > 1 || (argc > 0 || is_incremental) + is_list + (gone != NULL) > 1)
         return cli_misuse_of(&command_backup);
     if (is_list)
         return list(c);
     if (gone)
         return call(c, "delete", "id", gone, &ignored) ? EXIT_DONE : EXIT_FAILED;
-    return create(c, argc ? argv[0] : NULL);
+    return create(c, argc ? argv[0] : NULL, parent, is_incremental);
 }
 
 static const struct command_option options[] = {
+    { "--incremental", NULL, "Holds only the commits since another backup." },
+    { "--parent", "ID", "Which one that is; else the one that goes furthest." },
     { "--list", NULL, "Shows the backups that there are." },
     { "--delete", "ID", "Deletes one." },
     { NULL, NULL, NULL },

@@ -177,10 +177,10 @@ void change_put_collection(struct change_text *t, const struct collection *c, bo
 void change_put(struct change_text *t, const struct change *change)
 {
     put_text(t, "type", slice_str(change_kind_name(change->kind)));
-    if (change->collection) {
-        buf_add_char(&t->out, ',');
-        put_text(t, "collection", change->collection->name);
-    }
+    if (!change->collection) /* of the database */
+        return;
+    buf_add_char(&t->out, ',');
+    put_text(t, "collection", change->collection->name);
     switch (change->kind) {
     case CHANGE_PUT:
         buf_add_char(&t->out, ',');

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "server/notify.h"
 #include "server/server.h"
+#include "store/backup_log.h"
 #include "store/check.h"
 #include "store/vector.h"
 #include <stdio.h>
@@ -28,6 +29,7 @@ static void print_usage(void)
 }
 
 static bool is_check;
+static struct replay_options replay;
 
 #ifdef THEMIS_CPU
 /* Before any code of the libraries that were built for it: their first instruction could be unknown. */
@@ -93,6 +95,34 @@ static void print_settings(void)
     exit(0);
 }
 
+static uint64_t parse_u64(const char *flag, struct slice text)
+{
+    uint64_t n;
+
+    if (!slice_to_u64(text, &n))
+        misuse("%s takes a number", flag);
+    return n;
+}
+
+static void parse_ids(const char *value)
+{
+    const char *comma = strchr(value, ',');
+
+    if (!comma)
+        misuse("--ids takes NEXT,CLOCK (got '%s')", value);
+    replay.ids[0] = parse_u64("--ids", slice_of(value, (size_t)(comma - value)));
+    replay.ids[1] = parse_u64("--ids", slice_str(comma + 1));
+}
+
+static void add_replay(const char *dir)
+{
+    static const char **dirs;
+
+    dirs = mem_realloc(dirs, (replay.dir_count + 1) * sizeof *dirs); /* as long as the process */
+    dirs[replay.dir_count++] = dir;
+    replay.dirs = dirs;
+}
+
 static void parse_one(struct server_options *opt, const char *flag, char *value)
 {
     struct error err = { 0 };
@@ -103,6 +133,14 @@ static void parse_one(struct server_options *opt, const char *flag, char *value)
         parse_listen(opt, value);
     else if (!strcmp(flag, "--model"))
         parse_model(opt, value);
+    else if (!strcmp(flag, "--replay"))
+        add_replay(value);
+    else if (!strcmp(flag, "--until"))
+        replay.until_seq = parse_u64(flag, slice_str(value));
+    else if (!strcmp(flag, "--until-us"))
+        replay.until_us = parse_u64(flag, slice_str(value));
+    else if (!strcmp(flag, "--ids"))
+        parse_ids(value);
     else if (!strcmp(flag, "--set") && settings_set_pair(&opt->settings, value, &err) != OK)
         misuse("%s", err.text);
 }
@@ -186,6 +224,22 @@ static int check_store(const char *data)
     return problems ? 1 : 0;
 }
 
+static int replay_commits(const char *data)
+{
+    struct error err = { 0 };
+    struct replay_result done;
+
+    replay.path = data;
+    if (backup_log_replay(&replay, &done, &err) != OK) {
+        fprintf(stderr, "themisd: %s\n", err.text);
+        return 1;
+    }
+    printf("{\"before\":%llu,\"lastCommit\":%llu,\"timeUs\":%llu}\n",
+           (unsigned long long)done.before, (unsigned long long)done.last,
+           (unsigned long long)done.last_us);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static struct server_options opt = { .host = "127.0.0.1", .port = 8765 };
@@ -201,6 +255,8 @@ int main(int argc, char **argv)
     enum errc rc = files_raise(&err);
     if (rc == OK && is_check)
         return check_store(opt.data);
+    if (rc == OK && (replay.dir_count || replay.until_seq || replay.until_us))
+        return replay_commits(opt.data);
     if (rc == OK)
         rc = server_open(&server, &opt, &err);
     if (rc == ERR_GONE) {

@@ -10,15 +10,27 @@
 #include "base/manifest.h"
 #include "store/store.h"
 
+/* The backup that an incremental one goes on from. */
+struct backup_parent {
+    const char *id;
+    const char *digest; /* SHA-256 of its manifest.json */
+    struct val about;   /* what its manifest says of it */
+};
+
+struct backup_options {
+    const char *dir;                    /* the folder: must not exist; its parent must */
+    const char *id, *program;           /* are noted in the manifest */
+    const struct backup_parent *parent; /* NULL = a full one */
+};
+
 /*
- * Makes the folder dir, which must not exist; its parent must. It holds at
- * least every commit acknowledged before the call. id and program are noted in
- * the manifest. What a crash leaves is dir.part. One call per dir at a time; blocks
- * for as long as it takes to read the store.
+ * Makes the folder. It holds at least every commit acknowledged before the call: a full one the whole
+ * store, an incremental one the commits since its parent, of the same history (ERR_INVALID) and all
+ * still in the change log (ERR_GONE). What a crash leaves is dir.part.
+ * One call per dir at a time; blocks for as long as it takes to read what is copied.
  */
-MUST_CHECK enum errc store_backup(struct store *s, const char *dir, const char *id,
-                                  const char *program, struct arena *arena, struct manifest *out,
-                                  struct error *err);
+MUST_CHECK enum errc store_backup(struct store *s, const struct backup_options *opt,
+                                  struct arena *arena, struct manifest *out, struct error *err);
 
 /* Removes dir.part, unless a running process is making it. ERR_BUSY then. */
 MUST_CHECK enum errc store_backup_forget(const char *part, struct error *err);

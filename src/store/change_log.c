@@ -74,7 +74,7 @@ enum errc change_log_first(struct kv *kv, uint64_t *out, struct error *err)
 
 /* ---- catalogs ---- */
 
-static void catalog_at(struct buf *out, uint64_t seq)
+void change_log_catalog_key(struct buf *out, uint64_t seq)
 {
     buf_clear(out);
     buf_add_str(out, catalog_prefix);
@@ -88,8 +88,8 @@ enum errc change_log_catalog(struct kv *kv, uint64_t seq, struct arena *arena, s
     struct kv_iter *it = NULL;
     buf_init(&from, 0);
     buf_init(&to, 0);
-    catalog_at(&from, 0);
-    catalog_at(&to, seq + 1);
+    change_log_catalog_key(&from, 0);
+    change_log_catalog_key(&to, seq + 1);
     enum errc rc = kv_iter_new(
         &it, kv, NULL, KV_META,
         &(struct kv_scan){ .from = buf_slice(&from), .to = buf_slice(&to), .is_reverse = true },
@@ -121,7 +121,7 @@ static void add_catalog(struct change_log *log, uint64_t seq, struct slice batch
     for (size_t at = 0; kv_batch_next(batch, &at, &record);) {
         if (record.op != KV_PUT || record.family != KV_META || !slice_is(record.key, "catalog"))
             continue;
-        catalog_at(&log->key, seq);
+        change_log_catalog_key(&log->key, seq);
         record.key = buf_slice(&log->key);
         kv_batch_add(group, &record);
         note_catalog(log, seq);
@@ -138,8 +138,8 @@ static void delete_catalogs(struct change_log *log, uint64_t last_seq, struct kv
     if (!old)
         return;
     buf_init(&from, 0);
-    catalog_at(&from, 0);
-    catalog_at(&log->key, log->catalogs[old]);
+    change_log_catalog_key(&from, 0);
+    change_log_catalog_key(&log->key, log->catalogs[old]);
     kv_batch_add(group, &(struct kv_record){ .op = KV_DELETE_RANGE,
                                              .family = KV_META,
                                              .key = buf_slice(&from),
@@ -316,7 +316,7 @@ static enum errc begin_catalogs(struct change_log *log, struct error *err)
         log->catalog_count = 0;
     } else {
         TRY(kv_get(log->opt.kv, NULL, KV_META, slice_str("catalog"), arena, &catalog, err));
-        catalog_at(&log->key, log->opt.last_seq);
+        change_log_catalog_key(&log->key, log->opt.last_seq);
         kv_batch_add(&batch, &(struct kv_record){ .op = KV_PUT,
                                                   .family = KV_META,
                                                   .key = buf_slice(&log->key),

@@ -58,6 +58,9 @@ bool change_record_decode(struct slice key, struct slice value, struct change_re
 /* The record that is first kept; 0 = there is none. */
 MUST_CHECK enum errc change_log_first(struct kv *kv, uint64_t *out, struct error *err);
 
+/* The key in the meta family of the catalog that the commit made. */
+void change_log_catalog_key(struct buf *out, uint64_t seq);
+
 /*
  * The catalog's bytes as they were after the commit: ERR_NOT_FOUND, err untouched, when the history
  * does not reach back so far. They live in arena.

@@ -84,7 +84,8 @@ static enum errc admit(struct committer *c, struct commit_request *r, struct err
         add_to_trail(c, buf_slice(&r->batch.bytes));
     kv_batch_append(&c->joined, buf_slice(&r->batch.bytes));
     counter_table_apply(c->counters, r->counters, r->counter_count, &r->batch);
-    change_log_add(c->parts.log, r->seq, buf_slice(&r->batch.bytes), r->catalog != NULL, &c->joined);
+    change_log_add(c->parts.log, r->seq, buf_slice(&r->batch.bytes), r->catalog != NULL,
+                   &c->joined);
 out:
     return rc;
 }

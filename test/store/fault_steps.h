@@ -333,7 +333,8 @@ static enum errc changes_a_collection(struct rig *r, struct error *err)
 static enum errc backs_up(struct rig *r, struct error *err)
 {
     struct manifest m;
-    return store_backup(r->f.store, backup_path(&r->f), "id", "test", r->f.arena, &m, err);
+    struct backup_options opt = { .dir = backup_path(&r->f), .id = "id", .program = "test" };
+    return store_backup(r->f.store, &opt, r->f.arena, &m, err);
 }
 
 static enum errc renames_a_collection(struct rig *r, struct error *err)
