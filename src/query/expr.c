@@ -21,6 +21,18 @@ struct eval {
 
 static enum errc eval(struct eval *c, const struct expr *e, struct val *out);
 
+/* Most operands are one of two kinds that need no call. */
+static inline enum errc operand(struct eval *c, const struct expr *e, struct val *out)
+{
+    if (e->kind == EXPR_REG)
+        *out = c->row[e->reg];
+    else if (e->kind == EXPR_CONST)
+        *out = e->val;
+    else
+        return eval(c, e, out);
+    return OK;
+}
+
 static void warn(const struct expr_env *env, int num, const char *text)
 {
     if (env->warn)
@@ -92,11 +104,18 @@ static bool contains(struct val array, struct val v)
 
 static bool compare(enum ast_op op, struct val a, struct val b, const struct expr_env *env)
 {
+    int order;
+
     if (op == AST_OP_EQ)
         return val_equal(a, b);
     if (op == AST_OP_NE)
         return !val_equal(a, b);
-    int order = val_compare(a, b, env->collator);
+    if (val_is_int(a) && val_is_int(b)) {
+        int64_t x = val_int(a), y = val_int(b);
+        order = (x > y) - (x < y);
+    } else {
+        order = val_compare(a, b, env->collator);
+    }
     switch (op) {
     case AST_OP_LT:
         return order < 0;
@@ -197,7 +216,7 @@ enum errc expr_binary(enum ast_op op, struct val a, struct val b, struct arena *
 static enum errc eval_binary(struct eval *c, const struct expr *e, struct val *out)
 {
     struct val a, b;
-    enum errc rc = eval(c, e->kids[0], &a);
+    enum errc rc = operand(c, e->kids[0], &a);
 
     if (rc != OK)
         return rc;
@@ -205,9 +224,17 @@ static enum errc eval_binary(struct eval *c, const struct expr *e, struct val *o
         *out = a;
         return OK;
     }
-    rc = eval(c, e->kids[1], &b);
+    rc = operand(c, e->kids[1], &b);
     if (rc != OK)
         return rc;
+    if (e->op <= AST_OP_AND) {
+        *out = b;
+        return OK;
+    }
+    if (e->op <= AST_OP_GE) {
+        *out = val_new_bool(compare((enum ast_op)e->op, a, b, c->env));
+        return OK;
+    }
     if (e->quantifier == SORTED_IN) {
         *out = val_new_bool(is_in_sorted(a, b) == (e->op == AST_OP_IN));
         return OK;
@@ -581,7 +608,7 @@ static enum errc eval_ternary(struct eval *c, const struct expr *e, struct val *
 static enum errc eval_attr(struct eval *c, const struct expr *e, struct val *out)
 {
     struct val object;
-    enum errc rc = eval(c, e->kids[0], &object);
+    enum errc rc = operand(c, e->kids[0], &object);
 
     if (rc == OK && !val_find_hashed(object, e->name, e->hash, out))
         *out = val_null;

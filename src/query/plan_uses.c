@@ -143,6 +143,38 @@ uint32_t plan_reg_uses(struct node *last, uint32_t reg)
     return t.count;
 }
 
+struct renaming {
+    uint32_t from, to;
+};
+
+static void rename_in(struct expr *e, const struct renaming *r)
+{
+    if (e->kind == EXPR_REG && e->reg == r->from)
+        e->reg = r->to;
+    for (uint32_t i = 0; i < e->count; i++)
+        if (e->kids[i])
+            rename_in(e->kids[i], r);
+}
+
+static void rename_expr(struct expr **e, void *ctx)
+{
+    rename_in(*e, ctx);
+}
+
+void plan_rename_reg(struct node *last, const struct node *end, uint32_t from, uint32_t to)
+{
+    struct renaming r = { from, to };
+
+    for (struct node *n = last; n != end; n = n->input) {
+        node_each_expr(n, rename_expr, &r);
+        for (uint32_t i = 0; n->collect && i < n->collect->keep_count; i++)
+            if (n->collect->keep_regs[i] == from)
+                n->collect->keep_regs[i] = to;
+        if (n->sub)
+            plan_rename_reg(n->sub, NULL, from, to);
+    }
+}
+
 /* ---- what nodes and expressions are like ---- */
 
 bool plan_is_steady(const struct expr *e)

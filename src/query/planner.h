@@ -178,6 +178,8 @@ void node_each_reg(const struct node *n, reg_visitor visit, void *ctx);
 void node_each_kept(const struct node *n, reg_visitor visit, void *ctx);
 /* How often the register is read in the pipeline and the inner ones. */
 uint32_t plan_reg_uses(struct node *last, uint32_t reg);
+/* Who reads from reads to: nodes from last to end (not included), and inner pipelines. */
+void plan_rename_reg(struct node *last, const struct node *end, uint32_t from, uint32_t to);
 /* Read by an expression of the node or of its inner pipeline. */
 bool node_uses_reg(struct node *n, uint32_t reg);
 

@@ -57,15 +57,17 @@ static void compute(struct fold *f, struct expr **at)
     struct expr_env env = {
         .collator = p->env->collator, .env = p->env->env, .warn = note_warning, .warn_ctx = f
     };
+    struct arena *scratch = arena_child(p->arena);
     struct error own = { 0 };
     struct val v;
 
     f->has_warned = false;
-    if (expr_eval(*at, NULL, p->arena, &env, &v, &own) != OK || f->has_warned ||
-        val_size(v) > FOLDED_BYTES_MAX)
-        return;
-    *at = plan_const_expr(p, v);
-    f->has_changed = true;
+    if (expr_eval(*at, NULL, scratch, &env, &v, &own) == OK && !f->has_warned &&
+        val_size(v) <= FOLDED_BYTES_MAX) {
+        *at = plan_const_expr(p, val_copy(p->arena, v));
+        f->has_changed = true;
+    }
+    arena_free(scratch);
 }
 
 /* AND, OR and ?: whose first part is known are one of their parts. */
@@ -83,23 +85,27 @@ static struct expr *chosen(const struct expr *e)
     return e->kids[1] ? e->kids[1] : e->kids[0];
 }
 
-/* Depth is bounded by LIMIT_AQL_NESTING. */
+/* The first part decides which others are looked at. Depth is bounded by LIMIT_AQL_NESTING. */
 static void fold(struct fold *f, struct expr **at)
 {
     struct expr *e = *at;
 
-    for (uint32_t i = 0; i < e->count; i++)
-        if (e->kids[i])
-            fold(f, &e->kids[i]);
+    if (e->count && e->kids[0])
+        fold(f, &e->kids[0]);
     struct expr *part = chosen(e);
     if (part) {
         *at = part;
         f->has_changed = true;
-    } else if (may_be_computed(e)) {
-        compute(f, at);
-    } else {
-        f->has_changed |= plan_sort_in(f->p, e);
+        fold(f, at);
+        return;
     }
+    for (uint32_t i = 1; i < e->count; i++)
+        if (e->kids[i])
+            fold(f, &e->kids[i]);
+    if (may_be_computed(e))
+        compute(f, at);
+    else
+        f->has_changed |= plan_sort_in(f->p, e);
 }
 
 static void visit(struct expr **e, void *ctx)

@@ -75,14 +75,14 @@ static void visit_kept(uint32_t reg, void *ctx)
 }
 
 /* Filters of a scan see the stored document, so they do not count as a use of it. */
-static void use_pipeline(struct uses *u, struct node *n)
+static void use_pipeline(struct uses *u, struct node *n, const struct node *end)
 {
-    for (; n; n = n->input) {
+    for (; n != end; n = n->input) {
         u->except = n->scan ? n->reg : NO_REG;
         node_each_expr(n, visit_expr, u);
         node_each_kept(n, visit_kept, u);
         if (n->sub)
-            use_pipeline(u, n->sub);
+            use_pipeline(u, n->sub, NULL);
     }
 }
 
@@ -334,8 +334,24 @@ static struct uses find_uses(struct planner *p)
     struct uses u = { p, arena_zalloc(p->arena, (p->plan->reg_count + 1) * sizeof *u.regs),
                       NO_REG };
 
-    use_pipeline(&u, p->plan->root);
+    use_pipeline(&u, p->plan->root, NULL);
     return u;
+}
+
+/* The index holds what nodes from top down to the scan use of its documents. */
+static bool covers_below(struct planner *p, struct node *scan, const struct index_def *index,
+                         struct node *top)
+{
+    struct uses u = { p, arena_zalloc(p->arena, (p->plan->reg_count + 1) * sizeof *u.regs),
+                      NO_REG };
+    struct choice c = new_choice(p, PROJECTIONS_MAX);
+    struct use filters;
+
+    use_pipeline(&u, top, scan);
+    if (u.regs[scan->reg].is_whole)
+        return false;
+    filter_uses(p, scan, &filters);
+    return choose_paths(p, &c, &u.regs[scan->reg]) && cover(p, index, &c, &filters);
 }
 
 typedef bool (*projector)(struct planner *p, struct node *n, const struct use *use);
@@ -377,6 +393,55 @@ static enum errc project(struct planner *p, struct node **last, bool *changed)
     return OK;
 }
 
+/* The scan that a LIMIT with a sort under it cuts, or NULL. */
+static struct node *cut_scan(const struct node *limit)
+{
+    bool has_sort = false;
+    struct node *n = limit->input;
+
+    for (; n && (n->kind == NODE_SORT || n->kind == NODE_CALC || n->kind == NODE_FILTER);
+         n = n->input)
+        has_sort = has_sort || n->kind == NODE_SORT;
+    return n && n->kind == NODE_INDEX && has_sort ? n : NULL;
+}
+
+/* Behind the LIMIT the document is looked up by its key, and has a register of its own. */
+static void look_up_behind(struct planner *p, struct node *last, struct node *limit,
+                           struct node *scan)
+{
+    struct node *look = plan_loose_node(p, NODE_INDEX), *above = last;
+
+    look->collection = scan->collection;
+    look->reg = plan_reg(p);
+    look->scan = ARENA_NEW(p->arena, struct scan);
+    look->scan->access_count = 1;
+    look->scan->accesses = ARENA_NEW(p->arena, struct access);
+    look->scan->accesses->equal = plan_expr_list(p, 1);
+    look->scan->accesses->equal_count = 1;
+    look->scan->accesses->equal[0] =
+        plan_attr_expr(p, plan_reg_expr(p, scan->reg), slice_str("_key"));
+    plan_name_reg(p, plan_reg_name(p, scan->reg), look->reg);
+    plan_rename_reg(last, limit, scan->reg, look->reg);
+    while (above->input != limit)
+        above = above->input;
+    look->input = limit;
+    above->input = look;
+}
+
+/* A sort that an index has the values for needs no documents but those that it leaves. */
+static enum errc materialize_late(struct planner *p, struct node **last, bool *changed)
+{
+    for (struct node *n = *last; n; n = n->input) {
+        struct node *scan = n->kind == NODE_LIMIT && n->limit >= 0 ? cut_scan(n) : NULL;
+        const struct index_def *index = scan ? entry_index(p, scan) : NULL;
+        if (!index || n == *last || plan_covers(p, scan, index) || !covers_below(p, scan, index, n))
+            continue;
+        look_up_behind(p, *last, n, scan);
+        *changed = true;
+    }
+    return OK;
+}
+
 /* What names a document by itself needs its key only. */
 static enum errc write_by_key(struct planner *p, struct node **last, bool *changed)
 {
@@ -398,6 +463,8 @@ static enum errc write_by_key(struct planner *p, struct node **last, bool *chang
 const struct rule rules_projection[] = {
     { "write-by-key", write_by_key,
       "Of a document that names itself to a write, its key is read." },
+    { "late-document-materialization", materialize_late,
+      "Rows are sorted and cut by what the index holds; then their documents are read." },
     { "use-covering-index", use_covering,
       "An index that holds all that is used is read alone, without its documents." },
     { "reduce-extraction-to-projection", project,

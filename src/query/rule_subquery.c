@@ -87,35 +87,6 @@ static enum errc inline_subqueries(struct planner *p, struct node **last, bool *
 
 /* ---- variables that are others ---- */
 
-struct renaming {
-    uint32_t from, to;
-};
-
-static void rename_in(struct expr *e, const struct renaming *r)
-{
-    if (e->kind == EXPR_REG && e->reg == r->from)
-        e->reg = r->to;
-    for (uint32_t i = 0; i < e->count; i++)
-        if (e->kids[i])
-            rename_in(e->kids[i], r);
-}
-
-static void rename_expr(struct expr **e, void *ctx)
-{
-    rename_in(*e, ctx);
-}
-
-static void rename_all(struct node *last, struct renaming *r)
-{
-    for (struct node *n = last; n; n = n->input) {
-        node_each_expr(n, rename_expr, r);
-        for (uint32_t i = 0; n->collect && i < n->collect->keep_count; i++)
-            if (n->collect->keep_regs[i] == r->from)
-                n->collect->keep_regs[i] = r->to;
-        rename_all(n->sub, r);
-    }
-}
-
 /* LET x = y: who reads x reads y. A register is set by one node, so both are equal behind it. */
 static enum errc drop_aliases(struct planner *p, struct node **last, bool *changed)
 {
@@ -125,9 +96,8 @@ static enum errc drop_aliases(struct planner *p, struct node **last, bool *chang
             at = &n->input;
             continue;
         }
-        struct renaming r = { n->reg, n->expr->reg };
         *at = n->input;
-        rename_all(p->plan->root, &r);
+        plan_rename_reg(p->plan->root, NULL, n->reg, n->expr->reg);
         *changed = true;
     }
     return OK;

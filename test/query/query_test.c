@@ -570,6 +570,71 @@ static void damaged_plans_are_refused(void **state)
     txn_end(txn);
 }
 
+static double guessed_rows(struct world *w, const char *text)
+{
+    struct query *q = NULL;
+    struct val out;
+
+    assert_int_equal(query_new(&q, &w->env, slice_str(text), val_null,
+                               &(struct query_options){ .db_id = 1 }, &w->err),
+                     OK);
+    assert_int_equal(query_explain(q, w->arena, &out, &w->err), OK);
+    double rows = val_double(val_get(out, slice_str("estimatedNrItems")));
+    query_free(q);
+    return rows;
+}
+
+static void explain_guesses_from_the_index(void **state)
+{
+    struct world *w = *state;
+    struct val def, names[2];
+    uint64_t id = 0, index;
+    bool is_new;
+
+    struct collection_options c = { .name = slice_str("indexed"),
+                                    .type = COLLECTION_DOCUMENT,
+                                    .allow_user_keys = true };
+    assert_int_equal(store_create_collection(w->store, 1, &c, &id, &w->err), OK);
+    names[0] = val_new_string(w->arena, slice_str("persistent"));
+    names[1] = val_new_string(w->arena, slice_str("a"));
+    names[1] = val_new_array(w->arena, &names[1], 1);
+    def = val_new_object(w->arena, (struct slice[]){ slice_str("type"), slice_str("fields") },
+                         names, 2);
+    assert_int_equal(store_create_index(w->store, id, def, &index, &is_new, &w->err), OK);
+    run(w, "FOR i IN 1..1000 INSERT {a: i <= 500 ? i % 50 : 'x', b: i} INTO indexed");
+
+    assert_true(guessed_rows(w, "FOR d IN indexed RETURN d") == 1000);
+    assert_true(guessed_rows(w, "FOR d IN indexed FILTER d.a == 3 RETURN d") == 10);
+    assert_true(guessed_rows(w, "FOR d IN indexed FILTER d.a IN [3, 4, 99] RETURN d") == 20);
+    assert_true(guessed_rows(w, "FOR d IN indexed FILTER d.a < 2 RETURN d") == 20);
+    assert_true(guessed_rows(w, "FOR d IN indexed FILTER d._key == 'x' RETURN d") == 1);
+    double many = guessed_rows(w, "FOR d IN indexed FILTER d.a == 'x' RETURN d");
+    assert_true(many > 250 && many < 1000);
+    double joined = guessed_rows(w, "FOR d IN indexed FILTER d.a == NOOPT(3) RETURN d");
+    assert_true(joined >= 5 && joined <= 20);
+}
+
+/* Nodes and variables of one plan. */
+static void a_plan_has_limits(void **state)
+{
+    struct world *w = *state;
+    struct query_env env = { .store = w->store, .env = env_system() };
+    struct query_options opt = { .db_id = 1 };
+
+    for (int i = 0; i < 2; i++) {
+        struct error err = { 0 };
+        struct query *q = NULL;
+        struct buf text;
+        buf_init(&text, 0);
+        for (int n = 0; n < 4100; n++)
+            buf_printf(&text, i ? "LET x%d = 1 " : "FILTER %d ", n);
+        buf_add_str(&text, "RETURN 1");
+        assert_int_not_equal(query_new(&q, &env, buf_slice(&text), val_null, &opt, &err), OK);
+        assert_int_equal(error_num(&err), 1524);
+        buf_release(&text);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -594,6 +659,8 @@ int main(void)
         TEST(explain_names_what_runs),
         TEST(explain_of_a_large_plan_is_quick),
         TEST(parse_only_lists_what_is_needed),
+        TEST(explain_guesses_from_the_index),
+        TEST(a_plan_has_limits),
         TEST(damaged_plans_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
