@@ -292,6 +292,8 @@ double bench_compare(const struct bench_pair *p)
         bench_number(&line, "target", p->target);
         bench_text(&line, "met", ratio >= p->target ? "yes" : "no");
     }
+    if (p->add)
+        p->add(p->ctx, &line);
     bench_number(&line, "rounds", rounds);
     bench_number(&line, "seconds", seconds);
     bench_text(&line, "opponent", p->opponent);

@@ -78,6 +78,7 @@ struct bench_pair {
     unsigned rounds;      /* 0 = 11 */
     double (*ours)(void *ctx, double seconds);
     double (*theirs)(void *ctx, double seconds);
+    void (*add)(void *ctx, struct bench_line *line); /* further figures; may be NULL */
     void *ctx;
 };
 /*

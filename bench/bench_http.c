@@ -142,6 +142,23 @@ void bench_http_run(const struct bench_http_load *load, struct bench_http_result
     mem_free(r.latencies_us);
 }
 
+void bench_http_fetch(uint16_t port, struct slice request, struct buf *out)
+{
+    struct client_conn *c = mem_zalloc(sizeof *c);
+    ssize_t n;
+    c->fd = connect_to(port);
+    send_all(c->fd, request);
+    do {
+        n = recv(c->fd, c->reply + c->len, sizeof c->reply - 1 - c->len, 0);
+        if (n <= 0)
+            bench_fail("no answer to a request: %s", strerror(errno));
+        c->len += (size_t)n;
+    } while (!is_whole(c));
+    buf_add(out, c->reply, c->len);
+    close(c->fd);
+    mem_free(c);
+}
+
 /* ---- requests that wait ---- */
 
 struct bench_http_waiting {

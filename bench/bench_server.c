@@ -38,9 +38,9 @@ static uint16_t port_in(const char *log)
     unsigned port = 0;
     FILE *f = fopen(log, "r");
     while (f && !port && fgets(row, sizeof row, f)) {
-        char *at = strstr(row, "listens on http://127.0.0.1:");
-        if (at)
-            sscanf(at, "listens on http://127.0.0.1:%u", &port);
+        char *at = strstr(row, "://127.0.0.1:");
+        if (at && strstr(row, "listens on http"))
+            sscanf(at, "://127.0.0.1:%u", &port);
     }
     if (f)
         fclose(f);

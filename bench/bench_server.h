@@ -21,6 +21,9 @@ void bench_server_start(struct bench_server *s, const char *data, const char *co
 /* Ends it by SIGTERM; a status other than 0 ends the program. */
 void bench_server_stop(struct bench_server *s);
 
+/* One request on a connection of its own; the whole answer with its head is added to out. */
+void bench_http_fetch(uint16_t port, struct slice request, struct buf *out);
+
 /* A GET of the path; appended to out. */
 void bench_http_get(struct buf *out, const char *path);
 /* A POST of a JSON text. */

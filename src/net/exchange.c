@@ -10,6 +10,7 @@
 #include <time.h>
 
 /* A writer waits above WAIT_HIGH until the client has taken all but WAIT_LOW. */
+enum { HEADERS_FIRST = 16, HEAD_FIRST = 255 };
 enum { WAIT_HIGH = 4 * MIB, WAIT_LOW = 1 * MIB, UNSENT_MAX = 256 * MIB };
 
 static struct metric cancelled_total =
@@ -31,6 +32,8 @@ struct exchange *exchange_new(struct loop *loop, struct conn *conn)
     pthread_mutexattr_t recursive;
     pthread_condattr_t monotonic;
 
+    buf_reserve(&x->req.head, HEAD_FIRST); /* growing it step by step costs more */
+    buf_clear(&x->req.head);
     x->refs = 1;
     x->loop = loop;
     x->conn = conn;
@@ -41,6 +44,18 @@ struct exchange *exchange_new(struct loop *loop, struct conn *conn)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&x->room, &monotonic);
     return x;
+}
+
+struct header *exchange_add_header(struct exchange *x)
+{
+    struct exchange_request *req = &x->req;
+
+    assert(req->header_count < HEADERS_MAX);
+    if (req->header_count == req->header_cap) {
+        req->header_cap = req->header_cap ? 2 * req->header_cap : HEADERS_FIRST;
+        req->headers = mem_realloc(req->headers, req->header_cap * sizeof *req->headers);
+    }
+    return &req->headers[req->header_count++];
 }
 
 struct exchange *exchange_ref(struct exchange *x)
@@ -56,6 +71,7 @@ void exchange_unref(struct exchange *x)
     pthread_mutex_destroy(&x->lock);
     pthread_cond_destroy(&x->room);
     buf_release(&x->req.head);
+    mem_free(x->req.headers);
     buf_release(&x->body);
     buf_release(&x->rep.extra);
     buf_release(&x->rep.pending);

@@ -28,8 +28,8 @@ struct exchange_request {
     enum http_method method;
     struct buf head;                     /* target, names and values */
     size_t target, path_len, target_len; /* the path is the beginning of the target */
-    size_t header_count;
-    struct header headers[HEADERS_MAX];
+    size_t header_count, header_cap;
+    struct header *headers; /* grows: most requests have few, and blocks above 1 KiB are dear */
     uint64_t content_length;
     bool has_content_length;
     bool is_http10;
@@ -86,6 +86,9 @@ struct exchange {
 };
 
 struct exchange *exchange_new(struct loop *loop, struct conn *conn);
+
+/* Room for one more header, below HEADERS_MAX; it counts. */
+struct header *exchange_add_header(struct exchange *x);
 
 /* The client has gone: sets the flag, tells the handler, forgets the connection. Loop. */
 void exchange_cancel(struct exchange *x);

@@ -107,6 +107,16 @@ struct protocol_error head_finish(struct exchange *x, struct slice method)
 
 /* ---- replies ---- */
 
+struct slice head_number(uint64_t number, char out[HEAD_DIGITS])
+{
+    size_t at = HEAD_DIGITS;
+
+    do
+        out[--at] = (char)('0' + number % 10);
+    while (number /= 10);
+    return slice_of(out + at, HEAD_DIGITS - at);
+}
+
 const char *head_date(void)
 {
     static _Thread_local time_t last;

@@ -14,6 +14,9 @@
  */
 struct protocol_error head_finish(struct exchange *x, struct slice method);
 
+/* A number in decimal, in the end of out: printf is a tenth of a small reply. */
+enum { HEAD_DIGITS = 20 };
+struct slice head_number(uint64_t number, char out[HEAD_DIGITS]);
 const char *head_reason(int status);
 /* "Sun, 06 Nov 1994 08:49:37 GMT", now; any thread, valid until its next call there. */
 const char *head_date(void);

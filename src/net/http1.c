@@ -93,7 +93,7 @@ static int on_value_complete(llhttp_t *p)
         return refuse(h, 431, "the request has more than 100 headers");
     while (now.value_len && strchr(" \t", req->head.ptr[now.value + now.value_len - 1]))
         now.value_len--;
-    req->headers[req->header_count++] = now;
+    *exchange_add_header(h->x) = now;
     return 0;
 }
 
@@ -212,11 +212,13 @@ static bool is_chunked(const struct exchange *x)
 static void put_head(struct http1 *h, const struct exchange *x, bool closes, struct buf *out)
 {
     const struct exchange_reply *rep = &x->rep;
-    char line[96];
+    char number[HEAD_DIGITS];
 
-    snprintf(line, sizeof line, "HTTP/1.1 %d %s\r\n", rep->status, head_reason(rep->status));
-    buf_add_str(out, line);
-    buf_add_str(out, "Date: ");
+    buf_add_str(out, "HTTP/1.1 ");
+    buf_add_slice(out, head_number((uint64_t)rep->status, number));
+    buf_add_char(out, ' ');
+    buf_add_str(out, head_reason(rep->status));
+    buf_add_str(out, "\r\nDate: ");
     buf_add_str(out, head_date());
     buf_add_str(out, "\r\nServer: ");
     buf_add_str(out, h->events.server_name);
@@ -229,8 +231,9 @@ static void put_head(struct http1 *h, const struct exchange *x, bool closes, str
     if (is_chunked(x)) {
         buf_add_str(out, "Transfer-Encoding: chunked\r\n");
     } else if (rep->has_length && !head_has_no_body(rep->status)) {
-        snprintf(line, sizeof line, "Content-Length: %zu\r\n", rep->pending.len);
-        buf_add_str(out, line);
+        buf_add_str(out, "Content-Length: ");
+        buf_add_slice(out, head_number(rep->pending.len, number));
+        buf_add_str(out, "\r\n");
     }
     if (closes)
         buf_add_str(out, "Connection: close\r\n");

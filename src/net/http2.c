@@ -18,7 +18,6 @@
 #include "net/head.h"
 #include <ctype.h>
 #include <nghttp2/nghttp2.h>
-#include <stdio.h>
 
 enum {
     STREAM_WINDOW = 4 * MIB, /* the default of 64 KiB crawls over any distance */
@@ -153,9 +152,10 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     return 0;
 }
 
-static void add_header(struct exchange_request *req, struct slice name, struct slice value)
+static void add_header(struct exchange *x, struct slice name, struct slice value)
 {
-    struct header *header = &req->headers[req->header_count++];
+    struct exchange_request *req = &x->req;
+    struct header *header = exchange_add_header(x);
 
     header->name = (uint32_t)req->head.len;
     header->name_len = (uint32_t)name.len;
@@ -183,9 +183,9 @@ static void keep_header(struct http2_stream *s, struct slice name, struct slice 
         req->target_len = value.len;
         buf_add_slice(&req->head, value);
     } else if (slice_is(name, ":authority")) {
-        add_header(req, slice_str("host"), value);
+        add_header(s->x, slice_str("host"), value);
     } else if (name.ptr[0] != ':' && !is_host_again(s->x, name, value)) {
-        add_header(req, name, value);
+        add_header(s->x, name, value);
     }
 }
 
@@ -421,22 +421,22 @@ static void submit_head(struct http2 *h, struct http2_stream *s)
     nghttp2_data_provider body = { .source.ptr = s, .read_callback = on_read };
     bool has_body = s->x->req.method != METHOD_HEAD && !head_has_no_body(rep->status);
     struct fields f = { .count = 0 };
-    char status[16], length[32];
-    struct buf lines;
+    char status[HEAD_DIGITS], length[HEAD_DIGITS];
+    struct buf lines; /* a copy, whose names may be changed */
 
-    snprintf(status, sizeof status, "%d", rep->status);
-    add_field(&f, slice_str(":status"), slice_str(status));
+    add_field(&f, slice_str(":status"), head_number((uint64_t)rep->status, status));
     add_field(&f, slice_str("date"), slice_str(head_date()));
     add_field(&f, slice_str("server"), slice_str(h->opt.events.server_name));
     if (rep->content_type)
         add_field(&f, slice_str("content-type"), slice_str(rep->content_type));
     if (rep->has_length && !head_has_no_body(rep->status)) {
-        snprintf(length, sizeof length, "%zu", rep->pending.len);
-        add_field(&f, slice_str("content-length"), slice_str(length));
+        add_field(&f, slice_str("content-length"), head_number(rep->pending.len, length));
     }
     buf_init(&lines, 0);
-    buf_add_slice(&lines, buf_slice(&rep->extra));
-    add_lines(&f, lines.ptr, lines.len);
+    if (rep->extra.len) {
+        buf_add_slice(&lines, buf_slice(&rep->extra));
+        add_lines(&f, lines.ptr, lines.len);
+    }
     nghttp2_submit_response(h->session, s->id, f.list, f.count, has_body ? &body : NULL);
     buf_release(&lines);
     s->x->is_head_written = true;

@@ -40,11 +40,12 @@ static struct metric requests_refused =
 
 static struct request *request_new(struct server_ctx *ctx, struct exchange *x)
 {
-    struct request *r = mem_zalloc(sizeof *r);
+    struct arena *arena = arena_new((size_t)REQUEST_ARENA_MB * MIB);
+    struct request *r = ARENA_NEW(arena, struct request);
 
     r->ctx = ctx;
     r->x = exchange_ref(x);
-    r->arena = arena_new((size_t)REQUEST_ARENA_MB * MIB);
+    r->arena = arena;
     r->db_name = slice_str("_system");
     r->refs = 1;
     return r;

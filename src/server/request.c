@@ -324,8 +324,7 @@ void request_unref(struct request *r)
     exchange_unref(r->x);
     user_unref(r->account);
     buf_release(&r->body);
-    arena_free(r->arena);
-    mem_free(r);
+    arena_free(r->arena); /* and r with it */
 }
 
 /* ---- waiting ---- */

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows are in lists by the first two segments of their patterns, in the order of
+ * the tables. A pattern whose second segment is a parameter, or that has only
+ * one, is in the list of its first: a path looks into both.
+ */
 #include "server/router.h"
+#include <pthread.h>
 #include <stdio.h>
 
 static const struct route *const tables[] = {
@@ -64,24 +70,90 @@ static bool path_matches(const char *pattern, struct slice path, struct slice *p
     return !rest.len && !path.len;
 }
 
-void router_find(struct slice path, enum http_method method, struct route_match *out)
+/* ---- rows by their beginning ---- */
+
+enum { LISTS = 128, ROWS_MAX = 512 };
+
+static struct entry {
+    const struct route *row;
+    struct entry *next;
+} entries[ROWS_MAX], *lists[LISTS];
+static pthread_once_t lists_made = PTHREAD_ONCE_INIT;
+
+/* Of so many segments of a path that begins with '/'; 0 when there are fewer. */
+static size_t beginning(struct slice path, int segments)
+{
+    for (size_t i = 1; i <= path.len; i++)
+        if ((i == path.len || path.ptr[i] == '/') && --segments == 0)
+            return i;
+    return 0;
+}
+
+static struct entry **list_of(struct slice begin)
+{
+    uint32_t hash = 2166136261; /* FNV-1a */
+
+    for (size_t i = 0; i < begin.len; i++)
+        hash = (hash ^ (uint8_t)begin.ptr[i]) * 16777619;
+    return &lists[(hash ^ hash >> 16) % LISTS];
+}
+
+static void add_row(struct entry *e)
+{
+    struct slice path = path_part(e->row->path);
+    size_t two = beginning(path, 2);
+    bool is_literal = two && !memchr(path.ptr, '{', two);
+    struct entry **at = list_of(slice_of(path.ptr, is_literal ? two : beginning(path, 1)));
+
+    while (*at)
+        at = &(*at)->next;
+    *at = e;
+}
+
+static void make_lists(void)
+{
+    size_t count = 0;
+
+    for (size_t t = 0; t < ARRAY_LEN(tables); t++) {
+        for (const struct route *row = tables[t]; row->path; row++) {
+            assert(count < ROWS_MAX);
+            entries[count].row = row;
+            add_row(&entries[count++]);
+        }
+    }
+}
+
+static void find_in(const struct entry *e, struct slice path, enum http_method method,
+                    struct route_match *out)
 {
     struct slice params[REQUEST_PARAMS] = { 0 };
 
-    *out = (struct route_match){ 0 };
-    if (path.len > 1 && path.ptr[path.len - 1] == '/')
-        path.len--;
-    for (size_t t = 0; t < ARRAY_LEN(tables); t++) {
-        for (const struct route *row = tables[t]; row->path; row++) {
-            if (!path_matches(row->path, path, params))
-                continue;
-            out->allowed |= row->methods;
-            if (!out->route && row->methods & method) {
-                out->route = row;
-                memcpy(out->params, params, sizeof params);
-            }
+    for (; e; e = e->next) {
+        const struct route *row = e->row;
+        if (!path_matches(row->path, path, params))
+            continue;
+        out->allowed |= row->methods;
+        if (!out->route && row->methods & method) {
+            out->route = row;
+            memcpy(out->params, params, sizeof params);
         }
     }
+}
+
+void router_find(struct slice path, enum http_method method, struct route_match *out)
+{
+    *out = (struct route_match){ 0 };
+    if (!path.len || path.ptr[0] != '/')
+        return;
+    if (path.len > 1 && path.ptr[path.len - 1] == '/')
+        path.len--;
+    pthread_once(&lists_made, make_lists);
+    size_t one = beginning(path, 1), two = beginning(path, 2);
+    struct entry **first = list_of(slice_of(path.ptr, one));
+    struct entry **second = two ? list_of(slice_of(path.ptr, two)) : first;
+    find_in(*second, path, method, out);
+    if (second != first)
+        find_in(*first, path, method, out);
 }
 
 bool router_takes_param(const struct route *row, struct slice name)
