@@ -45,6 +45,9 @@ struct conn_link {
 };
 struct conn_link *conn_link(struct conn *c);
 
+/* A connection that was accepted elsewhere; keeps fd, which does not block. */
+void server_take(struct http_server *s, int fd);
+
 /* ---- what a connection asks of its server ---- */
 
 struct loop *server_loop(struct http_server *s);

@@ -159,6 +159,14 @@ void loop_run(struct loop *loop)
     atomic_store(&loop->is_running, false);
 }
 
+void loop_step(struct loop *loop)
+{
+    loop->thread = pthread_self();
+    atomic_store(&loop->is_running, true);
+    uv_run(&loop->uv, UV_RUN_NOWAIT);
+    atomic_store(&loop->is_running, false);
+}
+
 static void wake(struct loop *loop)
 {
     uint64_t one = 1;

@@ -19,6 +19,8 @@ void loop_free(struct loop *loop); /* after loop_run has returned */
 
 /* Runs until loop_stop. The calling thread becomes the loop's. */
 void loop_run(struct loop *loop);
+/* One turn, without waiting: for tests that decide what happens when. */
+void loop_step(struct loop *loop);
 void loop_stop(struct loop *loop);
 
 /* True on the loop's thread while it runs. */

@@ -123,7 +123,7 @@ void *server_read_buffer(struct http_server *s, size_t *size)
     return s->read_buffer;
 }
 
-static void add(struct http_server *s, int fd)
+void server_take(struct http_server *s, int fd)
 {
     struct conn *c = conn_new(s, fd, s->opt.tls);
 
@@ -188,7 +188,7 @@ static void on_accept(uv_poll_t *handle, int status, int events)
             if (is_full(s))
                 turn_away(s, fd);
             else
-                add(s, fd);
+                server_take(s, fd);
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
