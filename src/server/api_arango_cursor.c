@@ -105,8 +105,8 @@ static void send_rows(void *ctx, struct query *q)
     job->opt.now_ms = now_ms();
     enum errc rc = cursors_add(r->ctx->cursors, q, &job->opt, &id, &err);
     if (rc == OK)
-        rc = cursors_next(r->ctx->cursors, id, job->opt.db_id, 0, job->opt.now_ms, r->arena, &body,
-                          &err);
+        rc = cursors_next(r->ctx->cursors, &(struct cursor_name){ id, job->opt.db_id, r->user }, 0,
+                          job->opt.now_ms, r->arena, &body, &err);
     if (rc == OK)
         request_reply(r, 201, body);
     else
@@ -163,15 +163,21 @@ static void post_cursor(struct request *r)
     send_failure(job, &err);
 }
 
+static enum errc name_cursor(struct request *r, struct cursor_name *out, struct error *err)
+{
+    *out = (struct cursor_name){ .id = strtoull(r->params[0].ptr, NULL, 10), .user = r->user };
+    return request_database_id(r, &out->db_id, err);
+}
+
 static void next_batch(struct request *r, uint64_t batch_id)
 {
     struct error err = { 0 };
-    uint64_t db_id, id = strtoull(r->params[0].ptr, NULL, 10);
+    struct cursor_name name;
     struct val body;
-    enum errc rc = request_database_id(r, &db_id, &err);
+    enum errc rc = name_cursor(r, &name, &err);
 
     if (rc == OK)
-        rc = cursors_next(r->ctx->cursors, id, db_id, batch_id, now_ms(), r->arena, &body, &err);
+        rc = cursors_next(r->ctx->cursors, &name, batch_id, now_ms(), r->arena, &body, &err);
     if (rc == OK)
         request_reply(r, 200, body);
     else
@@ -191,12 +197,12 @@ static void post_batch(struct request *r)
 static void delete_cursor(struct request *r)
 {
     struct error err = { 0 };
-    uint64_t db_id;
+    struct cursor_name name;
     struct reply a;
-    enum errc rc = request_database_id(r, &db_id, &err);
+    enum errc rc = name_cursor(r, &name, &err);
 
     if (rc == OK)
-        rc = cursors_remove(r->ctx->cursors, strtoull(r->params[0].ptr, NULL, 10), db_id, &err);
+        rc = cursors_remove(r->ctx->cursors, &name, &err);
     if (rc != OK) {
         request_fail(r, &err);
         return;

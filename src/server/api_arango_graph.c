@@ -58,6 +58,28 @@ static void list_graphs(struct request *r)
     reply_send(&a, 200);
 }
 
+/* A graph tells of a collection's documents: its user must be allowed to read them. */
+static enum errc may_name(struct graph_call *c, const struct slice *names, size_t count,
+                          struct error *err)
+{
+    enum errc rc = OK;
+
+    for (size_t i = 0; rc == OK && i < count; i++)
+        if (catalog_collection(txn_catalog(c->t), c->db_id, names[i]))
+            rc = request_may_use(c->r, names[i], ACCESS_READ, err);
+    return rc;
+}
+
+static enum errc may_name_edges(struct graph_call *c, const struct graph_edges *e,
+                                struct error *err)
+{
+    enum errc rc = may_name(c, &e->collection, 1, err);
+
+    if (rc == OK)
+        rc = may_name(c, e->from, e->from_count, err);
+    return rc == OK ? may_name(c, e->to, e->to_count, err) : rc;
+}
+
 static enum errc edit_new(struct graph_call *c, struct error *err)
 {
     struct val options = val_get(c->body, slice_str("options"));
@@ -73,7 +95,9 @@ static enum errc edit_new(struct graph_call *c, struct error *err)
     for (size_t i = 0; i < c->all_count; i++)
         if (slice_eq(c->all[i].name, c->g.name))
             return fail_num(err, 1925, "graph '%.*s' exists already", SLICE_ARG(c->g.name));
-    return OK;
+    for (size_t i = 0; rc == OK && i < c->g.edge_count; i++)
+        rc = may_name_edges(c, &c->g.edges[i], err);
+    return rc == OK ? may_name(c, c->g.orphans, c->g.orphan_count, err) : rc;
 }
 
 static void post_graph(struct request *r)
@@ -180,6 +204,9 @@ static enum errc edit_add_orphan(struct graph_call *c, struct error *err)
 
     if (!name.len)
         return fail(err, ERR_INVALID, "the body needs the name of a collection");
+    enum errc rc = may_name(c, &name, 1, err);
+    if (rc != OK)
+        return rc;
     return graph_add_orphan(&c->g, name, c->r->arena, err);
 }
 
@@ -250,6 +277,8 @@ static enum errc edit_add_edges(struct graph_call *c, struct error *err)
     struct graph_edges e;
     enum errc rc = graph_parse_edges(c->body, c->r->arena, &e, err);
 
+    if (rc == OK)
+        rc = may_name_edges(c, &e, err);
     return rc == OK ? graph_add_edges(&c->g, &e, c->r->arena, err) : rc;
 }
 
@@ -259,6 +288,8 @@ static enum errc edit_replace_edges(struct graph_call *c, struct error *err)
     struct graph_edges e;
     enum errc rc = graph_parse_edges(c->body, c->r->arena, &e, err);
 
+    if (rc == OK)
+        rc = may_name_edges(c, &e, err);
     if (rc != OK)
         return rc;
     if (!slice_eq(e.collection, c->r->params[1]))
@@ -284,9 +315,20 @@ static void post_edges(struct request *r)
     change(r, true, edit_add_edges, NULL);
 }
 
+/* The edge collection stays, and vertex collections that the definition loses stay in the graph. */
 static void put_edges(struct request *r)
 {
-    change(r, true, edit_replace_edges, NULL);
+    struct error err = { 0 };
+    bool drops = false;
+    enum errc rc = request_flag(r, "dropCollections", false, &drops, &err);
+
+    if (rc == OK && drops)
+        rc = fail_num(&err, 9,
+                      "not implemented: dropCollections while an edge definition is replaced");
+    if (rc == OK)
+        change(r, true, edit_replace_edges, NULL);
+    else
+        request_fail(r, &err);
 }
 
 static void delete_edges(struct request *r)

@@ -4,13 +4,17 @@
  * thousand and most answers fit their first batch, which needs none.
  */
 #include "server/cursor.h"
+#include "base/env.h"
 #include <pthread.h>
 #include <stdio.h>
+
+enum { ID_BITS = 48 };
 
 struct cursor {
     uint64_t id;
     struct query *query;
     struct cursor_options opt;
+    char *user; /* owned; opt.user points to it */
     uint64_t expires_ms;
     size_t from, previous; /* first row of the next batch, of the last one */
     uint64_t next_batch_id;
@@ -22,7 +26,7 @@ struct cursors {
     pthread_mutex_t lock;
     struct cursor *first;
     size_t count, max;
-    uint64_t next_id;
+    uint64_t node;
 };
 
 struct cursors *cursors_new(size_t max, uint64_t node)
@@ -31,13 +35,14 @@ struct cursors *cursors_new(size_t max, uint64_t node)
 
     pthread_mutex_init(&c->lock, NULL);
     c->max = max;
-    c->next_id = node << 48 | 1;
+    c->node = node;
     return c;
 }
 
 static void cursor_free(struct cursor *c)
 {
     query_free(c->query);
+    mem_free(c->user);
     mem_free(c);
 }
 
@@ -54,6 +59,19 @@ void cursors_free(struct cursors *c)
     mem_free(c);
 }
 
+/* Lock held. */
+static uint64_t fresh_id(const struct cursors *c)
+{
+    for (;;) {
+        uint64_t id = c->node << ID_BITS | env_random_u64(env_system()) >> (64 - ID_BITS);
+        const struct cursor *same = c->first;
+        while (same && same->id != id)
+            same = same->next;
+        if (!same && id)
+            return id;
+    }
+}
+
 enum errc cursors_add(struct cursors *c, struct query *q, const struct cursor_options *opt,
                       uint64_t *id, struct error *err)
 {
@@ -62,11 +80,13 @@ enum errc cursors_add(struct cursors *c, struct query *q, const struct cursor_op
     *one = (struct cursor){
         .query = q, .opt = *opt, .expires_ms = opt->now_ms + opt->ttl_ms, .next_batch_id = 1
     };
-    one->opt.user = slice_of(NULL, 0); /* lives in the request */
+    one->user = mem_alloc(opt->user.len + 1);
+    memcpy(one->user, opt->user.ptr, opt->user.len);
+    one->opt.user = slice_of(one->user, opt->user.len);
     pthread_mutex_lock(&c->lock);
     bool has_room = c->count < c->max;
     if (has_room) {
-        *id = one->id = c->next_id++;
+        *id = one->id = fresh_id(c);
         one->next = c->first;
         c->first = one;
         c->count++;
@@ -80,11 +100,12 @@ enum errc cursors_add(struct cursors *c, struct query *q, const struct cursor_op
 }
 
 /* Takes it out of the list when asked. Lock held. */
-static struct cursor **cursor_find(struct cursors *c, uint64_t id, uint64_t db_id)
+static struct cursor **cursor_find(struct cursors *c, const struct cursor_name *name)
 {
     struct cursor **at = &c->first;
 
-    while (*at && ((*at)->id != id || (*at)->opt.db_id != db_id))
+    while (*at && ((*at)->id != name->id || (*at)->opt.db_id != name->db_id ||
+                   !slice_eq((*at)->opt.user, name->user)))
         at = &(*at)->next;
     return at;
 }
@@ -193,14 +214,15 @@ static enum errc batch_choose(struct cursor *one, uint64_t batch_id, size_t *fro
                     (unsigned long long)batch_id, (unsigned long long)one->id);
 }
 
-enum errc cursors_next(struct cursors *c, uint64_t id, uint64_t db_id, uint64_t batch_id,
+enum errc cursors_next(struct cursors *c, const struct cursor_name *name, uint64_t batch_id,
                        uint64_t now_ms, struct arena *arena, struct val *body, struct error *err)
 {
     enum errc rc = OK;
+    uint64_t id = name->id;
     size_t from = 0;
 
     pthread_mutex_lock(&c->lock);
-    struct cursor *one = *cursor_find(c, id, db_id);
+    struct cursor *one = *cursor_find(c, name);
     if (!one)
         rc = unknown(id, err);
     else if (one->is_busy)
@@ -233,7 +255,7 @@ enum errc cursors_next(struct cursors *c, uint64_t id, uint64_t db_id, uint64_t 
     one->expires_ms = now_ms + one->opt.ttl_ms;
     struct cursor *gone = NULL;
     if (one->is_spent && !one->opt.allow_retry) {
-        struct cursor **at = cursor_find(c, id, db_id);
+        struct cursor **at = cursor_find(c, name);
         *at = one->next;
         c->count--;
         gone = one;
@@ -244,17 +266,17 @@ enum errc cursors_next(struct cursors *c, uint64_t id, uint64_t db_id, uint64_t 
     return OK;
 }
 
-enum errc cursors_remove(struct cursors *c, uint64_t id, uint64_t db_id, struct error *err)
+enum errc cursors_remove(struct cursors *c, const struct cursor_name *name, struct error *err)
 {
     enum errc rc = OK;
     struct cursor *gone = NULL;
 
     pthread_mutex_lock(&c->lock);
-    struct cursor **at = cursor_find(c, id, db_id);
+    struct cursor **at = cursor_find(c, name);
     if (!*at) {
-        rc = unknown(id, err);
+        rc = unknown(name->id, err);
     } else if ((*at)->is_busy) {
-        rc = fail_num(err, 1601, "cursor '%llu' is busy", (unsigned long long)id);
+        rc = fail_num(err, 1601, "cursor '%llu' is busy", (unsigned long long)name->id);
     } else {
         gone = *at;
         *at = gone->next;

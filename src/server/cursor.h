@@ -22,13 +22,20 @@ struct cursor_options {
     bool has_count;
     bool allow_retry;
     uint64_t now_ms;
-    struct slice user;
+    struct slice user; /* copied */
     uint64_t db_id;
 };
 
+/* A cursor as its user names it: in another database or for another user it does not exist. */
+struct cursor_name {
+    uint64_t id;
+    uint64_t db_id;
+    struct slice user;
+};
+
 /*
- * Keeps the query (also on failure). The first batch is made by cursor_next.
- * ERR_LIMIT when there are too many cursors.
+ * Keeps the query (also on failure). The first batch is made by cursors_next. Ids
+ * are not to be guessed: the node's number and 48 bits of chance. ERR_LIMIT when there are too many cursors.
  */
 MUST_CHECK enum errc cursors_add(struct cursors *c, struct query *q,
                                  const struct cursor_options *opt, uint64_t *id, struct error *err);
@@ -39,10 +46,10 @@ MUST_CHECK enum errc cursors_add(struct cursors *c, struct query *q,
  * batch_id 0 = the next one; the last one again with allow_retry. The cursor is gone
  * after its last batch, unless it allows retry.
  */
-MUST_CHECK enum errc cursors_next(struct cursors *c, uint64_t id, uint64_t db_id, uint64_t batch_id,
-                                  uint64_t now_ms, struct arena *arena, struct val *body,
-                                  struct error *err);
-MUST_CHECK enum errc cursors_remove(struct cursors *c, uint64_t id, uint64_t db_id,
+MUST_CHECK enum errc cursors_next(struct cursors *c, const struct cursor_name *name,
+                                  uint64_t batch_id, uint64_t now_ms, struct arena *arena,
+                                  struct val *body, struct error *err);
+MUST_CHECK enum errc cursors_remove(struct cursors *c, const struct cursor_name *name,
                                     struct error *err);
 void cursors_expire(struct cursors *c, uint64_t now_ms);
 size_t cursors_count(struct cursors *c);

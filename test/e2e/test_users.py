@@ -259,6 +259,69 @@ def test_a_large_first_request_waits_for_its_password(server, system, shop):
         pass  # closed while the body was still sent
 
 
+def test_cursors_belong_to_their_user(client, system, shop, server):
+    """For another user they do not exist, and their ids tell nothing about each other."""
+    assert system.create_user("ben", "pw", active=True)
+    assert system.update_permission("ben", "rw", shop)
+    url = server.url + "/_db/shop/_api/cursor"
+
+    def ask(method, path, user, **more):
+        return requests.request(method, url + path, auth=(user, "pw"), timeout=30, **more)
+
+    ids = []
+    for _ in range(8):
+        made = ask("POST", "", "ann", json={"query": "FOR i IN 1..5 RETURN i", "batchSize": 2}).json()
+        ids.append(int(made["id"]))
+    assert len(set(ids)) == 8 and min(abs(a - b) for a in ids for b in ids if a != b) > 1000
+    for method, path in (("POST", f"/{ids[0]}"), ("PUT", f"/{ids[0]}"), ("POST", f"/{ids[0]}/2"),
+                         ("DELETE", f"/{ids[0]}")):
+        answer = ask(method, path, "ben")
+        assert (answer.status_code, answer.json()["errorNum"]) == (404, 1600), (method, path)
+    other = requests.post(f"{server.url}/_api/cursor/{ids[0]}", auth=("root", ROOT), timeout=30)
+    assert (other.status_code, other.json()["errorNum"]) == (404, 1600)
+    assert ask("POST", f"/{ids[0]}", "ann").json()["result"] == [3, 4]
+    assert ask("DELETE", f"/{ids[1]}", "ann").status_code == 202
+    assert ask("POST", f"/{ids[0]}", "ann").json() | {"extra": 0} == {
+        "result": [5], "hasMore": False, "id": str(ids[0]), "cached": False, "extra": 0, "error": False, "code": 200}
+
+
+def test_graphs_name_what_their_user_may_read(client, system, shop, server):
+    """A new graph, and a new definition or vertex collection of one."""
+    ann = as_user(client, "ann")
+    for name, is_edge in (("g_hidden", False), ("g_open", False), ("g_edges", True), ("g_hidden_edges", True)):
+        ann.create_collection(name, edge=is_edge)
+    for name in ("g_hidden", "g_hidden_edges"):
+        assert system.update_permission("ann", "none", shop, name)
+    url = server.url + "/_db/shop/_api/gharial"
+
+    def ask(method, path, body):
+        return requests.request(method, url + path, auth=("ann", "pw"), json=body, timeout=30)
+
+    def edges(collection="g_edges", a="g_open", b="g_open"):
+        return {"collection": collection, "from": [a], "to": [b]}
+
+    def refused(answer):
+        assert (answer.status_code, answer.json()["errorNum"]) == (403, 11), answer.text
+        assert "g_hidden" in answer.json()["errorMessage"]
+
+    for wrong in (edges("g_hidden_edges"), edges(a="g_hidden"), edges(b="g_hidden")):
+        refused(ask("POST", "", {"name": "g", "edgeDefinitions": [wrong]}))
+    refused(ask("POST", "", {"name": "g", "orphanCollections": ["g_hidden"]}))
+    assert ask("GET", "/g", None).status_code == 404
+    assert ask("POST", "", {"name": "g", "edgeDefinitions": [edges()]}).status_code == 202
+    refused(ask("POST", "/g/vertex", {"collection": "g_hidden"}))
+    refused(ask("POST", "/g/edge", edges("g_hidden_edges")))
+    refused(ask("POST", "/g/edge", edges("g_new", "g_hidden")))
+    refused(ask("PUT", "/g/edge/g_edges", edges(b="g_hidden")))
+    assert ask("POST", "/g/vertex", {"collection": "g_made"}).status_code == 202
+    # A wish that is not fulfilled is not ignored.
+    answer = ask("PUT", "/g/edge/g_edges?dropCollections=true", edges(b="g_made"))
+    assert (answer.status_code, answer.json()["errorNum"]) == (501, 9) and "dropCollections" in answer.text
+    assert ask("PUT", "/g/edge/g_edges?dropCollections=maybe", edges(b="g_made")).status_code == 400
+    assert ask("PUT", "/g/edge/g_edges?dropCollections=false", edges(b="g_made")).status_code == 202
+    assert ask("GET", "/g", None).json()["graph"]["edgeDefinitions"] == [edges(b="g_made")]
+
+
 def test_clients_that_leave_while_the_password_is_compared(server):
     for i in range(40):
         with server.connect() as s:
@@ -278,5 +341,22 @@ def test_chat_and_documents_follow_the_rights_too(client, system, shop, server):
     ask = {"question": "What is blue?"}
     assert requests.post(server.url + "/_db/shop/v1/search", json=ask, auth=ann, timeout=60).status_code == 200
     assert requests.post(server.url + "/v1/search", json=ask, auth=ann, timeout=60).status_code == 403
+    assert requests.post(server.url + "/_db/shop/v1/ask", json=ask, auth=ann, timeout=60).status_code == 200
+    assert requests.post(server.url + "/v1/ask", json=ask, auth=ann, timeout=60).status_code == 403
+    keep = {"keep": ["a.txt"], "prefix": "a"}
+    prune = "/v1/import/prune"
+    assert requests.post(server.url + "/_db/shop" + prune, json=keep, auth=ann, timeout=60).status_code == 200
+    assert requests.post(server.url + prune, json=keep, auth=ann, timeout=60).status_code == 403
+    chat = {**body, "retrieval": True}
     system.update_permission("ann", "none", shop, "chunks")
-    assert requests.post(server.url + "/_db/shop/v1/search", json=ask, auth=ann, timeout=60).status_code == 403
+    for path, what in (("/v1/search", ask), ("/v1/ask", ask), ("/v1/ask", {**ask, "stream": True}),
+                       ("/v1/chat/completions", chat), (prune, keep), (prune, {"keep": [], "prefix": "a"})):
+        answer = requests.post(server.url + "/_db/shop" + path, json=what, auth=ann, timeout=60)
+        assert answer.status_code == 403 and "chunks" in answer.text, (path, answer.text)
+    for level, status in (("ro", 403), ("rw", 200)):  # reading is not enough to remove
+        system.update_permission("ann", level, shop, "chunks")
+        answer = requests.post(server.url + "/_db/shop" + prune, json=keep, auth=ann, timeout=60)
+        assert answer.status_code == status, answer.text
+        assert requests.post(server.url + "/_db/shop/v1/ask", json=ask, auth=ann, timeout=60).status_code == 200
+    system.update_permission("ann", "ro", shop, "documents")
+    assert requests.post(server.url + "/_db/shop" + prune, json=keep, auth=ann, timeout=60).status_code == 403
