@@ -3,6 +3,7 @@
 #include "base/metrics.h"
 #include "base/val_text.h"
 #include "server/console.h"
+#include "server/openapi.h"
 #include "server/reply.h"
 #include "server/router.h"
 #include "server/server.h"
@@ -253,6 +254,11 @@ static void get_page(struct request *r)
     request_done(r);
 }
 
+static void get_openapi(struct request *r)
+{
+    request_reply(r, 200, openapi_document(r->arena));
+}
+
 const struct route api_admin_routes[] = {
     { METHOD_GET | METHOD_HEAD, "/", ROLE_NONE, ON_LOOP, 0, get_page, "The built-in page." },
     { METHOD_GET | METHOD_HEAD, "/livez", ROLE_NONE, ON_LOOP, 0, get_livez,
@@ -261,6 +267,8 @@ const struct route api_admin_routes[] = {
       "Does it take writes and answer?" },
     { METHOD_GET | METHOD_HEAD, "/health", ROLE_NONE, ON_POOL, 0, get_health,
       "Status and models." },
+    { METHOD_GET, "/openapi.json", ROLE_NONE, ON_POOL, 0, get_openapi,
+      "This interface as OpenAPI 3.1." },
     { METHOD_GET, "/metrics", ROLE_NONE, ON_POOL, 0, get_metrics, "Prometheus text." },
     { METHOD_GET, "/_api/version?details", ROLE_USER, ON_LOOP, 0, get_version,
       "Server and version." },
