@@ -3,7 +3,7 @@
  * Order is arrival, with two exceptions that are bounded in time: a lane leaves
  * a job to another lane that runs its beginning (while few of that group run
  * there: sharing saves prefill, spreading doubles decode speed), and to another
- * lane that has clearly less to do.
+ * lane that has less to do, longer when it has much less.
  */
 #include "model/sched.h"
 
@@ -17,7 +17,9 @@ enum {
     GROUP_SPREAD = 4,        /* from so many of a group on, other lanes help */
     LEAVE_GROUP_US = 200000, /* how long a job is left to the lane of its group */
     LEAVE_IDLE_US = 50000,
-    WAIT_MS = 20, /* flags of waiting jobs are looked at so often when idle */
+    FAR_APART = 2,         /* with so much less to do the other lane is worth waiting for: */
+    LEAVE_FAR_US = 500000, /* it may be in a long step, and who is taken now stays here */
+    WAIT_MS = 20,          /* flags of waiting jobs are looked at so often when idle */
 };
 
 static struct metric running_now =
@@ -128,6 +130,8 @@ static bool belongs_elsewhere(const struct sched *s, uint32_t lane, const struct
         if (group > 0 && group < GROUP_SPREAD && waited < LEAVE_GROUP_US)
             return true;
         if (other->running < me->running && waited < LEAVE_IDLE_US)
+            return true;
+        if (other->running + FAR_APART <= me->running && waited < LEAVE_FAR_US)
             return true;
     }
     return false;
