@@ -214,7 +214,7 @@ void node_streams(void)
     llm_open(&l, &settings);
     l.stream_count = 16;
     l.threads = cpu_cores();
-    l.max_tokens = 48;
+    l.max_tokens = 96; /* with the prompts they fill the opponent's 2,048 cells */
     l.rate_key = "\"speed_tg\": ";
     snprintf(l.command, sizeof l.command,
              "build/deps/llama/bin/llama-batched-bench -m %s -t %u -fa off -c 2048 -npp %d -ntg %u "
