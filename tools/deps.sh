@@ -25,7 +25,7 @@ mode=${1:-all}
 packages_build=(build-essential git cmake ninja-build mold pkg-config python3 python3-venv python3-pip
     unzip curl ca-certificates librocksdb-dev libuv1-dev libnghttp2-dev libssl-dev
     zlib1g-dev libcurl4-openssl-dev libicu-dev libpcre2-dev libxxhash-dev libstemmer-dev
-    libedit-dev libxml2-dev libinih-dev libblas-dev liblapack-dev libcmocka-dev re2c lemon poppler-utils)
+    libgeographiclib-dev libedit-dev libxml2-dev libinih-dev libblas-dev liblapack-dev libcmocka-dev re2c lemon poppler-utils)
 # The dev build takes Debian's FAISS, so that the tests see both; FAISS asks clang for OpenMP.
 packages_test=(clang clang-format clang-tidy cppcheck libclang-rt-14-dev libomp-14-dev libfaiss-dev openssl
     nghttp2-client zsh mandoc systemd)

@@ -5,6 +5,7 @@
  * alone; an entry that cannot give a value back exactly is looked up after all.
  */
 #include "query/exec_scan.h"
+#include "query/exec_geo.h"
 #include "query/intern.h"
 
 struct scan_state {
@@ -13,6 +14,7 @@ struct scan_state {
     struct index_iter *keys;
     const struct index_def *index; /* of the access in hand */
     uint32_t access;               /* the next one */
+    bool is_listed;                /* the list has keys */
     uint32_t wanted;               /* bits: fields that projections take from entries */
     struct val *list;              /* values that are looked up one after the other */
     size_t at, count;
@@ -292,6 +294,14 @@ static enum errc next_access(struct op *op, struct scan_state *s, const struct c
         !has_sources(op->n->scan, s->index))
         return fail_num(err, 1212, "index %llu does not exist any more",
                         (unsigned long long)a->index);
+    s->is_listed = s->index->kind == INDEX_PRIMARY || a->geo == ACCESS_NEAR;
+    if (!a->geo != (s->index->kind != INDEX_GEO))
+        return fail_num(err, 1212, "index %llu is of another kind", (unsigned long long)a->index);
+    s->count = s->at = 0;
+    if (a->geo == ACCESS_NEAR)
+        return geo_near_keys(op, s->row, c, s->index, a, &s->list, &s->count, err);
+    if (a->geo)
+        return geo_scan_open(&s->keys, op, s->row, c, s->index, a, err);
     if (s->index->kind == INDEX_PRIMARY)
         return open_list(op, s, a->in ? a->in : a->equal[0], a->in != NULL, err);
     enum errc rc = open_range(op, s, a, err);
@@ -426,7 +436,7 @@ static enum errc next_key(struct op *op, struct scan_state *s, const struct coll
         index_iter_free(s->keys);
         s->keys = NULL;
         bool is_end = s->at == s->count && s->access == op->n->scan->access_count;
-        if (rc != OK || is_end || (s->at < s->count && s->index->kind == INDEX_PRIMARY))
+        if (rc != OK || is_end || (s->at < s->count && s->is_listed))
             return rc;
         rc = s->at < s->count ? next_value(op, s, c, err) : next_access(op, s, c, err);
         if (rc != OK)

@@ -155,6 +155,11 @@ static double rows_out(const struct explain *e, const struct node *n, double in)
 
 /* ---- nodes ---- */
 
+static const char *const geo_words[] = { [ACCESS_PLAIN] = "",
+                                         [ACCESS_WITHIN] = "within",
+                                         [ACCESS_MEETS] = "meets",
+                                         [ACCESS_NEAR] = "nearest" };
+
 static void put_index(struct explain *e, const struct collection *c, const struct index_def *index,
                       const struct access *a)
 {
@@ -188,6 +193,8 @@ static void put_index(struct explain *e, const struct collection *c, const struc
         put_expr(e, "in", a->in);
         put_expr(e, a->lower_included ? "from" : "above", a->lower);
         put_expr(e, a->upper_included ? "to" : "below", a->upper);
+        if (a->geo)
+            put_text(e, "geo", slice_str(geo_words[a->geo]));
     }
     val_close(e->b);
 }

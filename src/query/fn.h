@@ -64,6 +64,7 @@ const struct fn *fn_at(size_t i);            /* for the reference; NULL at the e
 
 /* Tables, each ended by a row without name; fn.c lists them. */
 extern const struct fn fn_array[], fn_text[], fn_encode[], fn_similar[], fn_number[], fn_bit[],
-    fn_object[], fn_date[], fn_date_zone[], fn_type[], fn_misc[], fn_dynamic[], fn_vector[];
+    fn_object[], fn_date[], fn_date_zone[], fn_type[], fn_misc[], fn_dynamic[], fn_vector[],
+    fn_geo[], fn_index[];
 
 #endif

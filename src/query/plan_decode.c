@@ -266,8 +266,12 @@ static void decode_access(struct in *in, struct val v, struct access *a)
     a->upper = decode_expr(in, val_at(v, 4));
     a->lower_included = val_bool(val_at(v, 5));
     a->upper_included = val_bool(val_at(v, 6));
+    a->geo = (uint8_t)get_num(in, val_at(v, 7), 0, ACCESS_NEAR);
+    a->near = (uint64_t)get_num(in, val_at(v, 8), 0, INT64_MAX);
     for (uint32_t i = 0; i < a->equal_count; i++)
         in->is_bad |= !a->equal[i];
+    if (a->geo && (!a->index || a->equal_count != 1 || a->in || a->lower))
+        in->is_bad = true;
     if ((!a->index && a->equal_count + (a->in != NULL) != 1) || (a->in && (a->lower || a->upper)))
         in->is_bad = true;
 }

@@ -161,10 +161,11 @@ static struct val encode_window(struct out *o, const struct window *w)
 static struct val encode_access(struct out *o, const struct access *a)
 {
     struct val items[] = {
-        num(o, (int64_t)a->index),      encode_exprs(o, a->equal, a->equal_count),
-        encode_expr(o, a->in),          encode_expr(o, a->lower),
-        encode_expr(o, a->upper),       val_new_bool(a->lower_included),
-        val_new_bool(a->upper_included)
+        num(o, (int64_t)a->index),       encode_exprs(o, a->equal, a->equal_count),
+        encode_expr(o, a->in),           encode_expr(o, a->lower),
+        encode_expr(o, a->upper),        val_new_bool(a->lower_included),
+        val_new_bool(a->upper_included), num(o, a->geo),
+        num(o, (int64_t)a->near)
     };
 
     return list(o, items, ARRAY_LEN(items));

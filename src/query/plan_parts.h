@@ -16,6 +16,14 @@ struct access {
     struct expr *in; /* array: each of its values for the next field; or NULL */
     struct expr *lower, *upper;
     bool lower_included, upper_included;
+    uint8_t geo;   /* enum access_geo: of a geo index equal[0] is a place */
+    uint64_t near; /* ACCESS_NEAR: so many documents are enough */
+};
+enum access_geo {
+    ACCESS_PLAIN,
+    ACCESS_WITHIN, /* with a centroid as far as upper, or nearer; or without a place */
+    ACCESS_MEETS,  /* with a point in common */
+    ACCESS_NEAR,   /* the nearest ones */
 };
 
 /* An attribute of the document, names from the outside in, and the register it goes to. */

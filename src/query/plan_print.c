@@ -300,7 +300,10 @@ static void print_scan(const struct plan_printer *pp, const struct node *n, stru
     if (n->kind == NODE_HASH_JOIN)
         print_join(pp, n, out);
     for (uint32_t i = 0; i < s->access_count; i++) {
+        static const char *const geo[] = { "", "within a distance, ", "meeting a shape, ",
+                                           "the nearest, " };
         buf_add_str(out, i ? ", " : s->is_reverse ? "reverse scan of " : "");
+        buf_add_str(out, geo[s->accesses[i].geo]);
         print_index(pp, n, s->accesses[i].index, out);
     }
     if (n->kind == NODE_VECTOR)

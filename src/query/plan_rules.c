@@ -6,9 +6,10 @@
  * Constants first, since the others look for them; conditions move before indexes are
  * chosen; projections are last, since every other rule adds uses.
  */
-static const struct rule *const tables[] = { rules_fold,  rules_subquery, rules_filter,
-                                             rules_count, rules_index,    rules_sort,
-                                             rules_join,  rules_graph,    rules_projection };
+static const struct rule *const tables[] = { rules_fold,      rules_subquery, rules_filter,
+                                             rules_count,     rules_index,    rules_sort,
+                                             rules_geo,       rules_join,     rules_graph,
+                                             rules_projection };
 
 const struct rule *plan_rule(size_t i)
 {

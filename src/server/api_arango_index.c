@@ -56,6 +56,10 @@ static void put_index(struct reply *a, const struct collection *c, const struct 
         if (i->stored_count)
             put_paths(a, "storedValues", i->stored, i->stored_count);
     }
+    if (i->kind == INDEX_GEO)
+        reply_bool(a, "geoJson", i->is_geo_json);
+    if (i->kind == INDEX_FULLTEXT)
+        reply_int(a, "minLength", i->min_length);
     if (i->kind == INDEX_VECTOR) {
         reply_val(a, "params", val_get(i->def, slice_str("params")));
         put_vector_figures(a, i);

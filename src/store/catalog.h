@@ -15,7 +15,14 @@
 
 enum collection_type { COLLECTION_DOCUMENT = 2, COLLECTION_EDGE = 3 }; /* ArangoDB's numbers */
 
-enum index_kind { INDEX_PRIMARY, INDEX_EDGE, INDEX_PERSISTENT, INDEX_VECTOR };
+enum index_kind {
+    INDEX_PRIMARY,
+    INDEX_EDGE,
+    INDEX_PERSISTENT,
+    INDEX_VECTOR,
+    INDEX_GEO,
+    INDEX_FULLTEXT
+};
 
 enum vector_metric { VECTOR_COSINE, VECTOR_L2, VECTOR_INNER_PRODUCT };
 
@@ -32,13 +39,15 @@ struct index_def {
     uint64_t object_id; /* prefix of its keys */
     struct slice name;
     enum index_kind kind;
-    const char *type; /* as asked for: "persistent", "hash", "primary", "edge", "vector" */
+    const char *type; /* as asked for: "persistent", "hash", "geo", ... */
     const struct field_path *fields;
     size_t field_count;
     const struct field_path *stored; /* storedValues */
     size_t stored_count;
     bool is_unique, is_sparse, deduplicate;
     bool is_ready;             /* false while it is being built */
+    bool is_geo_json;          /* INDEX_GEO: GeoJSON and [longitude, latitude] */
+    uint32_t min_length;       /* INDEX_FULLTEXT: characters of a word */
     enum vector_metric metric; /* INDEX_VECTOR */
     uint32_t dimension;
     uint32_t links, probes; /* of a graph's row; how thorough a search is, at least */

@@ -270,8 +270,8 @@ static void check_entry(struct check *k, const struct index_def *index, const st
 
 static bool is_current(const struct check *k, const struct index_def *index)
 {
-    const char *made = index->kind == INDEX_PERSISTENT ? collator_version(k->collator) : "binary";
-    return index->is_ready && slice_is(index->collator_version, made);
+    return index->is_ready &&
+           slice_is(index->collator_version, index_order_version(index, k->collator));
 }
 
 static void check_entries_of(struct check *k, const struct collection *c, const struct row *row,

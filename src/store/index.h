@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * index -- reading persistent, edge and vector indexes inside a transaction.
+ * index -- reading persistent, edge, geo, fulltext and vector indexes inside a transaction.
  *
  * Keys (design decision 8): persistent (index, encoded values, slot, key);
  * unique (index, encoded values) -> slot, key; both with the stored values; edge (index, slot of the vertex,
- * vertex, edge key), one index per direction; vector (index, slot, key) ->
- * float32 row.
+ * vertex, edge key), one index per direction; geo (index, cell, slot, key); fulltext
+ * (index, word, slot, key); vector (index, slot, key) -> float32 row.
  */
 #ifndef STORE_INDEX_H
 #define STORE_INDEX_H
@@ -53,6 +53,23 @@ struct index_values {
 MUST_CHECK enum errc index_iter_values(const struct index_iter *it, uint32_t wanted,
                                        struct arena *arena, struct index_values *out,
                                        struct error *err);
+
+/*
+ * Documents of a geo index that may have a point in the cap, each once; with has_nowhere
+ * also those that have no place.
+ */
+struct geo_cap;
+struct geo_shape;
+MUST_CHECK enum errc index_scan_geo(struct index_iter **out, struct txn *t,
+                                    const struct collection *c, const struct index_def *index,
+                                    struct geo_cap cap, bool has_nowhere, struct error *err);
+/* Where a document is for the index; false: nowhere. Lives in arena. */
+bool index_geo_shape(const struct index_def *index, struct val doc, struct arena *arena,
+                     struct geo_shape *out);
+/* Documents of a fulltext index with the word, or with one that begins so; each once. */
+MUST_CHECK enum errc index_scan_words(struct index_iter **out, struct txn *t,
+                                      const struct collection *c, const struct index_def *index,
+                                      struct slice word, bool is_prefix, struct error *err);
 
 enum edge_direction { EDGE_OUTBOUND, EDGE_INBOUND, EDGE_ANY };
 /* Edges whose _from (outbound) or _to (inbound) is the vertex. */

@@ -190,7 +190,7 @@ enum errc store_drop_index(struct store *s, uint64_t collection_id, uint64_t ind
 
 static struct slice collator_name(const struct store *s, const struct index_def *index)
 {
-    return slice_str(index->kind == INDEX_PERSISTENT ? collator_version(s->collator) : "binary");
+    return slice_str(index_order_version(index, s->collator));
 }
 
 /* An equal index, or a clash of names. */

@@ -5,6 +5,7 @@
 
 #include "store/catalog_private.h"
 
+enum { MIN_LENGTH_DEFAULT = 2, MIN_LENGTH_MAX = 40 };
 enum { DIMENSION_MAX = 16384, LINKS_DEFAULT = 32, LINKS_MIN = 4, LINKS_MAX = 128 };
 
 /* What may be asked for; supported types have a kind. */
@@ -13,12 +14,18 @@ static const struct index_type {
     enum index_kind kind;
     bool is_known_only; /* ArangoDB has it, we do not yet */
 } types[] = {
-    { "persistent", INDEX_PERSISTENT, false }, { "hash", INDEX_PERSISTENT, false },
-    { "skiplist", INDEX_PERSISTENT, false },   { "vector", INDEX_VECTOR, false },
-    { "primary", INDEX_PRIMARY, false },       { "edge", INDEX_EDGE, false },
-    { "ttl", INDEX_PERSISTENT, true },         { "geo", INDEX_PERSISTENT, true },
-    { "fulltext", INDEX_PERSISTENT, true },    { "inverted", INDEX_PERSISTENT, true },
-    { "mdi", INDEX_PERSISTENT, true },         { "mdi-prefixed", INDEX_PERSISTENT, true },
+    { "persistent", INDEX_PERSISTENT, false },
+    { "hash", INDEX_PERSISTENT, false },
+    { "skiplist", INDEX_PERSISTENT, false },
+    { "vector", INDEX_VECTOR, false },
+    { "primary", INDEX_PRIMARY, false },
+    { "edge", INDEX_EDGE, false },
+    { "geo", INDEX_GEO, false },
+    { "fulltext", INDEX_FULLTEXT, false },
+    { "ttl", INDEX_PERSISTENT, true },
+    { "inverted", INDEX_PERSISTENT, true },
+    { "mdi", INDEX_PERSISTENT, true },
+    { "mdi-prefixed", INDEX_PERSISTENT, true },
     { "zkd", INDEX_PERSISTENT, true },
 };
 
@@ -248,6 +255,32 @@ static enum errc parse_vector(struct index_def *out, struct val def, struct aren
     return rc == OK ? parse_source(out, params, arena, err) : rc;
 }
 
+/* Places and words: neither unique nor expanded, and never asked whether they are sparse. */
+static enum errc parse_place(struct index_def *out, struct val def, struct error *err)
+{
+    bool is_geo = out->kind == INDEX_GEO;
+    struct val min = get(def, "minLength");
+    if (out->field_count > (is_geo ? 2 : 1) || out->fields[0].is_expanded ||
+        out->fields[out->field_count - 1].is_expanded || out->stored_count)
+        return fail(err, ERR_INVALID, "a %s index has %s, without [*] and storedValues",
+                    is_geo ? "geo" : "fulltext",
+                    is_geo ? "one field, or two: latitude and longitude" : "exactly one field");
+    if (out->is_unique)
+        return fail(err, ERR_INVALID, "a %s index cannot be unique", out->type);
+    out->is_sparse = true;
+    enum errc rc = parse_bool(&out->is_geo_json, def, "geoJson", false, err);
+    if (rc != OK)
+        return rc;
+    if (out->is_geo_json && (!is_geo || out->field_count == 2))
+        return fail(err, ERR_INVALID, "geoJson is for a geo index over one field");
+    if (!is_geo && !val_is_null(min) &&
+        (!val_is_int(min) || val_int(min) < 1 || val_int(min) > MIN_LENGTH_MAX))
+        return fail(err, ERR_INVALID, "minLength of a fulltext index must be 1 to %d",
+                    MIN_LENGTH_MAX);
+    out->min_length = val_is_null(min) ? MIN_LENGTH_DEFAULT : (uint32_t)val_int(min);
+    return OK;
+}
+
 enum errc index_def_parse(struct index_def *out, struct val def, struct arena *arena,
                           struct error *err)
 {
@@ -263,6 +296,8 @@ enum errc index_def_parse(struct index_def *out, struct val def, struct arena *a
     TRY(parse_fields(out, def, arena, err));
     if (out->kind == INDEX_VECTOR)
         TRY(parse_vector(out, def, arena, err));
+    if (out->kind == INDEX_GEO || out->kind == INDEX_FULLTEXT)
+        TRY(parse_place(out, def, err));
     if (!val_is_null(name) &&
         (val_type(name) != VAL_STRING || !name_is_collection(val_string(name))))
         rc = fail_num(err, 1208, "an index name is 1 to %d letters, digits, _ or -, letter first",
@@ -295,6 +330,12 @@ static void put_rest(struct val_builder *b, const struct index_def *index)
 {
     if (index->kind == INDEX_PERSISTENT)
         put_bool(b, "deduplicate", index->deduplicate);
+    if (index->kind == INDEX_GEO)
+        put_bool(b, "geoJson", index->is_geo_json);
+    if (index->kind == INDEX_FULLTEXT) {
+        val_put_name(b, slice_str("minLength"));
+        val_put_int(b, index->min_length);
+    }
     if (index->stored_count)
         put_paths(b, "storedValues", index->stored, index->stored_count);
     if (index->kind == INDEX_VECTOR) {
@@ -353,6 +394,7 @@ bool index_def_equal(const struct index_def *a, const struct index_def *b)
 {
     if (a->kind != b->kind || a->is_unique != b->is_unique || a->is_sparse != b->is_sparse ||
         a->field_count != b->field_count || a->metric != b->metric ||
+        a->is_geo_json != b->is_geo_json || a->min_length != b->min_length ||
         a->dimension != b->dimension || a->links != b->links ||
         a->source_count != b->source_count || !slice_eq(a->model, b->model))
         return false;

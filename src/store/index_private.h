@@ -37,6 +37,17 @@ MUST_CHECK enum errc index_add(struct txn *t, const struct collection *c,
 void index_bounds(const struct txn *t, const struct index_def *index, const struct index_range *r,
                   struct buf *from, struct buf *to);
 
+/* One more, copied into the arena. */
+void index_entries_add(struct index_entries *e, struct arena *arena, struct slice key,
+                       struct slice value);
+void index_make_geo(struct index_entries *out, const struct index_def *index, const struct row *row,
+                    struct arena *arena);
+void index_make_words(struct index_entries *out, const struct index_def *index,
+                      const struct row *row, struct arena *arena);
+
+/* What the order of the entries depends on beside the values. */
+const char *index_order_version(const struct index_def *index, const struct collator *collator);
+
 /* The values of storedValues in such an entry, encoded; empty when it has none. */
 struct slice index_entry_stored(const struct index_def *index, struct slice value);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/geo_cell.h"
 #include "base/hash.h"
 #include "base/key.h"
 #include "store/index_private.h"
@@ -19,6 +20,10 @@ struct index_iter {
     struct txn_iter *it; /* owned */
     bool is_started, is_expanded;
     struct seen seen;
+
+    /* geo: ranges of cells, one after the other */
+    struct geo_range *ranges; /* owned */
+    size_t range_count, range_at;
 
     /* edges */
     bool is_edge, has_inbound_left;
@@ -208,6 +213,104 @@ static bool next_entry(struct index_iter *x)
     return txn_iter_valid(x->it);
 }
 
+/* ---- places and words ---- */
+
+static enum errc open_cells(struct index_iter *x, struct error *err)
+{
+    const struct geo_range *r = &x->ranges[x->range_at++];
+    struct buf from, to;
+    buf_init(&from, 0);
+    buf_init(&to, 0);
+    key_add_u64(&from, x->index->object_id);
+    key_add_u64(&from, r->first);
+    key_add_u64(&to, x->index->object_id);
+    key_add_u64(&to, r->last + 1);
+    x->is_started = false;
+    enum errc rc =
+        txn_iter_new(&x->it, x->txn, KV_INDEX,
+                     &(struct kv_scan){ .from = buf_slice(&from), .to = buf_slice(&to) }, err);
+    buf_release(&from);
+    buf_release(&to);
+    return rc;
+}
+
+static enum errc open_place(struct index_iter **out, struct txn *t, const struct collection *c,
+                            const struct index_def *index, enum index_kind kind, struct error *err)
+{
+    *out = NULL;
+    if (index->kind != kind || !index->is_ready)
+        return fail(err, ERR_INVALID, "index '%.*s' of '%.*s' cannot be scanned",
+                    SLICE_ARG(index->name), SLICE_ARG(c->name));
+    enum errc rc = txn_open_read(t, c, err);
+    if (rc != OK)
+        return rc;
+    *out = mem_zalloc(sizeof **out);
+    (*out)->txn = t;
+    (*out)->index = index;
+    (*out)->is_expanded = kind == INDEX_FULLTEXT || index->is_geo_json;
+    return OK;
+}
+
+enum errc index_scan_geo(struct index_iter **out, struct txn *t, const struct collection *c,
+                         const struct index_def *index, struct geo_cap cap, bool has_nowhere,
+                         struct error *err)
+{
+    uint64_t cells[GEO_COVER_MAX];
+    struct index_iter *x;
+    enum errc rc = open_place(out, t, c, index, INDEX_GEO, err);
+    if (rc != OK)
+        return rc;
+    x = *out;
+    x->ranges = mem_alloc((GEO_RANGES_MAX + 1) * sizeof *x->ranges);
+    if (has_nowhere)
+        x->ranges[x->range_count++] = (struct geo_range){ 0, 0 };
+    size_t count = geo_cover(cap, GEO_COVER_MAX / 2, cells);
+    x->range_count += geo_ranges(cells, count, index->is_geo_json, x->ranges + x->range_count);
+    rc = open_cells(x, err);
+    if (rc != OK) {
+        index_iter_free(x);
+        *out = NULL;
+    }
+    return rc;
+}
+
+enum errc index_scan_words(struct index_iter **out, struct txn *t, const struct collection *c,
+                           const struct index_def *index, struct slice word, bool is_prefix,
+                           struct error *err)
+{
+    struct buf from, to;
+    enum errc rc = open_place(out, t, c, index, INDEX_FULLTEXT, err);
+    if (rc != OK)
+        return rc;
+    buf_init(&from, 0);
+    buf_init(&to, 0);
+    key_add_u64(&from, index->object_id);
+    buf_add_slice(&from, word);
+    if (!is_prefix)
+        key_add_u8(&from, 0);
+    buf_add_slice(&to, buf_slice(&from));
+    move_behind(&to);
+    rc = txn_iter_new(&(*out)->it, t, KV_INDEX,
+                      &(struct kv_scan){ .from = buf_slice(&from), .to = buf_slice(&to) }, err);
+    buf_release(&from);
+    buf_release(&to);
+    if (rc != OK) {
+        index_iter_free(*out);
+        *out = NULL;
+    }
+    return rc;
+}
+
+/* Goes on with the next range of cells; false at the end or on an error. */
+static bool next_cells(struct index_iter *x)
+{
+    if (x->range_at == x->range_count || txn_iter_check(x->it, NULL) != OK)
+        return false;
+    txn_iter_free(x->it);
+    x->it = NULL;
+    return open_cells(x, &x->err) == OK;
+}
+
 static bool next_edge(struct index_iter *x, struct slice *key)
 {
     for (;;) {
@@ -236,11 +339,13 @@ bool index_iter_next(struct index_iter *x, struct slice *key)
         return false;
     if (x->is_edge)
         return next_edge(x, key);
-    while (next_entry(x)) {
-        *key = index_entry_doc(x->index, txn_iter_key(x->it), txn_iter_value(x->it));
-        if (!x->is_expanded || seen_add(&x->seen, *key))
-            return true;
-    }
+    do {
+        while (next_entry(x)) {
+            *key = index_entry_doc(x->index, txn_iter_key(x->it), txn_iter_value(x->it));
+            if (!x->is_expanded || seen_add(&x->seen, *key))
+                return true;
+        }
+    } while (next_cells(x));
     return false;
 }
 
@@ -285,5 +390,6 @@ void index_iter_free(struct index_iter *x)
     txn_iter_free(x->it);
     seen_release(&x->seen);
     mem_free((char *)x->vertex.ptr);
+    mem_free(x->ranges);
     mem_free(x);
 }

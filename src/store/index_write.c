@@ -14,8 +14,8 @@
 
 /* ---- making entries ---- */
 
-static void entries_add(struct index_entries *e, struct arena *arena, struct slice key,
-                        struct slice value)
+void index_entries_add(struct index_entries *e, struct arena *arena, struct slice key,
+                       struct slice value)
 {
     if (e->count == e->cap) {
         size_t cap = e->cap ? e->cap * 2 : 4;
@@ -66,7 +66,7 @@ static enum errc add_persistent(struct persistent *p, struct val element, struct
     }
     if (p->stored.at)
         buf_add_slice(&p->value, val_bytes(p->stored));
-    entries_add(p->out, p->arena, buf_slice(&p->key), buf_slice(&p->value));
+    index_entries_add(p->out, p->arena, buf_slice(&p->key), buf_slice(&p->value));
     return OK;
 }
 
@@ -151,7 +151,7 @@ static void make_edge(struct index_entries *out, const struct index_def *index,
         buf_add_slice(&key, row->key);
         key_add_u16(&value, row->slot);
         buf_add_slice(&value, ends[1 - side]);
-        entries_add(out, arena, buf_slice(&key), buf_slice(&value));
+        index_entries_add(out, arena, buf_slice(&key), buf_slice(&value));
     }
     buf_release(&key);
     buf_release(&value);
@@ -170,7 +170,7 @@ static enum errc make_vector(struct index_entries *out, const struct index_def *
     key_add_u64(&key, index->object_id);
     key_add_u16(&key, row->slot);
     buf_add_slice(&key, row->key);
-    entries_add(out, arena, buf_slice(&key), floats);
+    index_entries_add(out, arena, buf_slice(&key), floats);
     buf_release(&key);
     return OK;
 }
@@ -235,6 +235,12 @@ enum errc index_entries_make(struct index_entries *out, const struct collection 
         break;
     case INDEX_VECTOR:
         rc = make_vector(out, index, row, arena, err);
+        break;
+    case INDEX_GEO:
+        index_make_geo(out, index, row, arena);
+        break;
+    case INDEX_FULLTEXT:
+        index_make_words(out, index, row, arena);
         break;
     }
     return rc == OK ? sort_entries(out, index, row, err) : rc;

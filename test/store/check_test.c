@@ -54,8 +54,8 @@ static void insert_some(struct fixture *f, int first)
     for (int i = first; i < first + PER_COMMIT; i++) {
         snprintf(text, sizeof text,
                  "{\"_key\":\"k%d\",\"n\":%d,\"u\":\"u%d\",\"tags\":[\"a\",%d,\"a\"],"
-                 "\"v\":[%d,1]}",
-                 i, i % 7, i, i % 5, i);
+                 "\"v\":[%d,1],\"at\":[%d,10],\"body\":\"word%d and more\"}",
+                 i, i % 7, i, i % 5, i, i % 180, i % 9);
         insert(f, t, "things", text);
         snprintf(text, sizeof text,
                  "{\"_key\":\"e%d\",\"_from\":\"things/k%d\",\"_to\":\"things/k%d\"}", i, i, i / 2);
@@ -80,6 +80,9 @@ static int setup(void **out)
     make_index(f, things,
                "{\"type\":\"vector\",\"name\":\"by_v\",\"fields\":[\"v\"],"
                "\"sparse\":true,\"params\":{\"metric\":\"cosine\",\"dimension\":2}}");
+    make_index(f, things,
+               "{\"type\":\"geo\",\"name\":\"by_at\",\"fields\":[\"at\"],\"geoJson\":true}");
+    make_index(f, things, "{\"type\":\"fulltext\",\"name\":\"by_body\",\"fields\":[\"body\"]}");
     for (int i = 0; i < DOCUMENTS; i += PER_COMMIT)
         insert_some(f, i);
     OK_OR_FAIL(take(f, "things", "k1"), &f->err);
@@ -146,7 +149,7 @@ static struct kv_record find(struct fixture *f, enum kv_family family, const cha
 static void a_sound_store_has_no_problem(void **out)
 {
     struct fixture *f = *out;
-    expect(f, 0, "_system/things: 299 documents, 5 indexes, sound");
+    expect(f, 0, "_system/things: 299 documents, 7 indexes, sound");
     expect(f, 0, "_system/links: 299 documents, 2 indexes, sound");
     fixture_open(f); /* and it was not changed */
     assert_int_equal(count_of(f, "things"), DOCUMENTS - 1);
@@ -205,7 +208,7 @@ static void a_lost_document_is_found(void **out)
     struct kv_record r = find(f, KV_DOC, "k42");
     r.op = KV_DELETE;
     change(f, &r);
-    expect(f, 5, "things: 298 documents are there, 299 are counted"); /* and four indexes */
+    expect(f, 7, "things: 298 documents are there, 299 are counted"); /* and six indexes */
 }
 
 static void a_damaged_document_is_found(void **out)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/geo.h"
 #include "fixture.h"
 
 #include <math.h>
@@ -350,6 +351,12 @@ static void bad_definitions_are_refused(void **out)
         { "{\"type\":\"persistent\",\"fields\":[\"a[*]\",\"b[*]\"]}", 10 },
         { "{\"type\":\"persistent\",\"fields\":[\"a\"],\"unique\":1}", 10 },
         { "{\"type\":\"persistent\",\"fields\":[\"a\"],\"name\":\"1 2\"}", 1208 },
+        { "{\"type\":\"geo\",\"fields\":[\"a\",\"b\",\"c\"]}", 10 },
+        { "{\"type\":\"geo\",\"fields\":[\"a\",\"b\"],\"geoJson\":true}", 10 },
+        { "{\"type\":\"geo\",\"fields\":[\"a[*]\"]}", 10 },
+        { "{\"type\":\"geo\",\"fields\":[\"a\"],\"unique\":true}", 10 },
+        { "{\"type\":\"fulltext\",\"fields\":[\"a\",\"b\"]}", 10 },
+        { "{\"type\":\"fulltext\",\"fields\":[\"a\"],\"minLength\":0}", 10 },
         { "{\"type\":\"vector\",\"fields\":[\"a\"]}", 10 },
         { "{\"type\":\"vector\",\"fields\":[\"a\"],\"params\":{\"metric\":\"x\",\"dimension\":3}}",
           10 },
@@ -453,6 +460,37 @@ static void index_must_agree(struct fixture *f, uint64_t index, const char *fiel
     txn_end(t);
 }
 
+/* Each document is in the geo index once, at the cells of its place or nowhere. */
+static void places_must_agree(struct fixture *f, uint64_t index)
+{
+    struct txn *t = begin(f, ISOLATION_SNAPSHOT);
+    const struct collection *c = in(f, t, "c");
+    const struct index_def *x = collection_index(c, index);
+    struct geo_cap everywhere = { { 0, 0, 1 }, M_PI };
+    struct index_iter *it = NULL;
+    struct geo_shape shape;
+    struct slice key;
+    struct val doc;
+    uint64_t all = 0, placed = 0, expected = 0, counted;
+    for (int with_nowhere = 0; with_nowhere < 2; with_nowhere++) {
+        OK_OR_FAIL(index_scan_geo(&it, t, c, x, everywhere, with_nowhere, &f->err), &f->err);
+        while (index_iter_next(it, &key))
+            ++*(with_nowhere ? &all : &placed);
+        OK_OR_FAIL(index_iter_check(it, &f->err), &f->err);
+        index_iter_free(it);
+    }
+    struct doc_iter *docs = NULL;
+    OK_OR_FAIL(doc_iter_new(&docs, t, c, &f->err), &f->err);
+    while (doc_iter_next(docs, &doc))
+        expected += index_geo_shape(x, doc, f->arena, &shape);
+    doc_iter_free(docs);
+    OK_OR_FAIL(doc_count(t, c, &counted, &f->err), &f->err);
+    assert_int_equal(all, counted);
+    assert_int_equal(placed, expected);
+    assert_true(placed > 0 && placed < all);
+    txn_end(t);
+}
+
 /* Writers change everything while the index is built; afterwards it must agree. */
 enum { WRITERS = 3, BUILD_DOCS = 3000 };
 
@@ -501,7 +539,7 @@ static void a_build_loses_no_concurrent_write(void **out)
     struct doc_change change;
     for (int i = 0; i < BUILD_DOCS; i++) {
         char text[64];
-        snprintf(text, sizeof text, "{\"_key\":\"%d\",\"a\":%d,\"b\":%d}", i, i % 100, i);
+        snprintf(text, sizeof text, "{\"_key\":\"%d\",\"a\":%d,\"b\":%d,\"c\":1}", i, i % 100, i);
         OK_OR_FAIL(doc_insert(t, in(f, t, "c"), json(f, text), NULL, f->arena, &change, &f->err),
                    &f->err);
     }
@@ -517,6 +555,7 @@ static void a_build_loses_no_concurrent_write(void **out)
     uint64_t plain = make_index(f, id, "{\"type\":\"persistent\",\"fields\":[\"a\"]}");
     uint64_t unique =
         make_index(f, id, "{\"type\":\"persistent\",\"fields\":[\"b\"],\"unique\":true}");
+    uint64_t places = make_index(f, id, "{\"type\":\"geo\",\"fields\":[\"a\",\"c\"]}");
     stop = true;
     for (int i = 0; i < WRITERS; i++) {
         void *bad;
@@ -525,6 +564,7 @@ static void a_build_loses_no_concurrent_write(void **out)
     }
     index_must_agree(f, plain, "a");
     index_must_agree(f, unique, "b");
+    places_must_agree(f, places);
 }
 
 /* Documents change at random, also by statements that fail and marks that are undone. */
