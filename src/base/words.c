@@ -90,6 +90,19 @@ size_t words_fold(struct slice text, struct buf *out)
     return chars;
 }
 
+bool text_is_composed(struct slice text)
+{
+    UErrorCode status = U_ZERO_ERROR;
+    int32_t room = (int32_t)text.len + 1, n = 0;
+    UChar *wide = mem_alloc((size_t)room * sizeof *wide);
+
+    u_strFromUTF8(wide, room, &n, text.len ? text.ptr : "", (int32_t)text.len, &status);
+    bool is_composed = unorm2_isNormalized(unorm2_getNFCInstance(&status), wide, n, &status);
+    check(status, "a normal form");
+    mem_free(wide);
+    return is_composed;
+}
+
 static char version[64];
 static pthread_once_t version_once = PTHREAD_ONCE_INIT;
 

@@ -17,6 +17,9 @@ void words_each(struct slice text, size_t min, void (*fn)(void *ctx, struct slic
 /* The text as one such word, appended; returns its characters. */
 size_t words_fold(struct slice text, struct buf *out);
 
+/* Is the text in normal form C? */
+bool text_is_composed(struct slice text);
+
 /* Changes when words may have changed: store it beside what was built with them. */
 const char *words_version(void);
 

@@ -102,6 +102,7 @@ static void tell_handler(struct exchange *x)
 
     x->on_cancel = NULL;
     atomic_store(&x->is_cancelled, true);
+    atomic_store(&x->is_stopped, true);
     pthread_cond_broadcast(&x->room);
     if (fn)
         fn(x->cancel_ctx);
@@ -167,7 +168,12 @@ bool exchange_is_loopback(const struct exchange *x)
 
 const atomic_bool *exchange_cancel_flag(const struct exchange *x)
 {
-    return &x->is_cancelled;
+    return &x->is_stopped;
+}
+
+void exchange_stop_work(struct exchange *x)
+{
+    atomic_store(&x->is_stopped, true);
 }
 
 void exchange_on_cancel(struct exchange *x, void (*fn)(void *ctx), void *ctx)

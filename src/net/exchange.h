@@ -74,6 +74,7 @@ struct exchange {
     uint64_t paused_ms;
 
     atomic_bool is_cancelled;
+    atomic_bool is_stopped; /* cancelled, or its work is not wanted any more */
     void (*on_cancel)(void *ctx);
     void *cancel_ctx;
     void *user;

@@ -88,8 +88,10 @@ struct slice exchange_header(const struct exchange *x, const char *name);
 struct slice exchange_body(const struct exchange *x); /* after on_request */
 struct slice exchange_peer(const struct exchange *x); /* "127.0.0.1:4711" */
 bool exchange_is_loopback(const struct exchange *x);
-/* Set when the client is gone. Valid while a reference is held. */
+/* Set when the client is gone, or the work was stopped. Valid while a reference is held. */
 const atomic_bool *exchange_cancel_flag(const struct exchange *x);
+/* Sets the flag; the client still gets the answer. Any thread. */
+void exchange_stop_work(struct exchange *x);
 /*
  * Called once when the client leaves, or net refuses the request, before the
  * reply is complete (loop thread). Never after exchange_reply, exchange_finish

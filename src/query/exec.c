@@ -165,8 +165,14 @@ enum errc op_next(struct op *op, struct batch **out, enum exec_status *status, s
         return OK;
     }
     enum errc rc = exec_poll(op->x, err);
+    uint64_t from_us = op->x->is_profiled ? env_mono_us(op->x->env.env) : 0;
     if (rc == OK)
         rc = op->kind->next(op, out, status, err);
+    if (op->x->is_profiled) {
+        op->calls++;
+        op->items += rc == OK && *status == EXEC_ROWS ? (*out)->rows : 0;
+        op->us += env_mono_us(op->x->env.env) - from_us;
+    }
     op->is_done = rc == OK && *status == EXEC_DONE;
     return rc;
 }

@@ -57,6 +57,7 @@ struct op {
     void *state;                   /* state_bytes, zeroed by a reset */
     struct arena *lasting;         /* what a reset leaves; NULL until it is used */
     void *table;                   /* in it */
+    uint64_t calls, items, us;     /* of a profiled query */
     struct op *all;                /* the exec's list */
 };
 
@@ -69,6 +70,7 @@ struct exec {
     const struct batch_call *const *calls;
     struct query_stats *stats;
     const atomic_bool *cancel;
+    bool is_profiled;
     uint64_t deadline_us; /* monotonic; 0 = none */
     void (*call_done)(struct call_batch *b);
     void *query;               /* for call_done */

@@ -473,6 +473,21 @@ static void put_variables(struct explain *e, const struct plan *p)
     val_close(e->b);
 }
 
+/* Rules that changed the plan, and all there are. */
+static int64_t rules_run(const struct plan *p)
+{
+    return __builtin_popcountll(p->rules);
+}
+
+static int64_t rules_all(void)
+{
+    int64_t count = 0;
+
+    while (plan_rule((size_t)count))
+        count++;
+    return count;
+}
+
 enum errc query_explain(struct query *q, struct arena *arena, struct val *out, struct error *err)
 {
     const struct plan *p = query_plan(q);
@@ -490,6 +505,13 @@ enum errc query_explain(struct query *q, struct arena *arena, struct val *out, s
     put_double(&e, "estimatedCost", all.cost);
     put_double(&e, "estimatedNrItems", all.rows);
     put_flag(&e, "isModificationQuery", p->is_write);
+    open_object(&e, "stats");
+    put_number(&e, "rulesExecuted", rules_run(p));
+    put_number(&e, "rulesSkipped", rules_all() - rules_run(p));
+    put_number(&e, "plansCreated", 1);
+    put_number(&e, "peakMemoryUsage", (int64_t)query_memory(q));
+    put_double(&e, "executionTime", query_plan_s(q));
+    val_close(e.b);
     val_close(e.b);
     enum errc rc = val_finish_in(e.b, arena, out, err);
     val_builder_free(e.b);

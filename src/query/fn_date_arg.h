@@ -3,7 +3,7 @@
 #ifndef QUERY_FN_DATE_ARG_H
 #define QUERY_FN_DATE_ARG_H
 
-#include "query/calendar.h"
+#include "base/calendar.h"
 #include "query/fn_support.h"
 
 struct zone;

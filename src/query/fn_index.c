@@ -139,8 +139,13 @@ static enum errc search(struct fn_call *call, const struct collection *c,
         struct keys found = { 0 };
         if (i < text.len && text.ptr[i] != ',')
             continue;
-        bool is_term = read_term(call, slice_of(text.ptr + from, i - from), &t);
+        struct slice part = slice_of(text.ptr + from, i - from);
+        bool is_term = read_term(call, part, &t);
         from = i + 1;
+        strip(&part);
+        if (!is_term && part.len)
+            return fail_num(call->err, 10, "'%.*s' in a fulltext query has no word",
+                            SLICE_ARG(part));
         if (!is_term)
             continue;
         if (++terms > TERMS_MAX)
@@ -177,7 +182,7 @@ static enum errc fn_fulltext(struct fn_call *call)
     enum errc rc;
     struct slice field = fn_text_arg(call, 1);
     struct keys keys = { 0 };
-    int64_t limit = fn_int_arg(call, 3);
+    int64_t limit = val_is_null(fn_arg(call, 3)) ? INT64_MAX : fn_int_arg(call, 3);
     const struct index_def *index = NULL;
     const struct collection *c = find_collection(call, &rc);
 
@@ -195,8 +200,9 @@ static enum errc fn_fulltext(struct fn_call *call)
     rc = search(call, c, index, val_string(call->args[2]), &keys);
     if (rc != OK)
         return rc;
-    return fetch(call, c, keys.at,
-                 limit > 0 && (size_t)limit < keys.count ? (size_t)limit : keys.count);
+    if (limit < 0)
+        return fn_bad_arg(call, 3, "a number of documents");
+    return fetch(call, c, keys.at, (size_t)limit < keys.count ? (size_t)limit : keys.count);
 }
 
 /* ---- NEAR, WITHIN, WITHIN_RECTANGLE ---- */

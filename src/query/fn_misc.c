@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions on documents, databases and errors. */
-#include "query/calendar.h"
+#include "base/calendar.h"
 #include "query/fn_support.h"
 #include "store/doc.h"
 #include "store/ids.h"

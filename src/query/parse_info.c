@@ -58,6 +58,34 @@ static void put_names(struct val_builder *b, const char *member, const struct na
     val_close(b);
 }
 
+/* The tree as data; the parser limits its depth. */
+static void put_tree(struct val_builder *b, const struct ast *n)
+{
+    val_open_object(b);
+    val_put_name(b, slice_str("type"));
+    val_put_string(b, slice_str(ast_kind_name(ast_kind(n))));
+    if (n->name.len) {
+        val_put_name(b, slice_str("name"));
+        val_put_string(b, n->name);
+    }
+    if (n->kind == AST_VALUE) {
+        val_put_name(b, slice_str("value"));
+        val_put(b, n->val);
+    }
+    bool any = false;
+    for (uint32_t i = 0; i < n->count; i++)
+        any |= n->kids[i] != NULL;
+    if (any) {
+        val_put_name(b, slice_str("subNodes"));
+        val_open_array(b);
+        for (uint32_t i = 0; i < n->count; i++)
+            if (n->kids[i])
+                put_tree(b, n->kids[i]);
+        val_close(b);
+    }
+    val_close(b);
+}
+
 enum errc query_parse_only(struct slice query, struct arena *arena, struct val *out,
                            struct error *err)
 {
@@ -78,6 +106,12 @@ enum errc query_parse_only(struct slice query, struct arena *arena, struct val *
     put_names(b, "collections", &names[1]);
     val_put_name(b, slice_str("canonical"));
     val_put_string(b, buf_slice(&canonical));
+    if (ast->depth * 2 < LIMIT_NESTING) { /* each level is an object and an array */
+        val_put_name(b, slice_str("ast"));
+        val_open_array(b);
+        put_tree(b, ast);
+        val_close(b);
+    }
     val_close(b);
     rc = val_finish_in(b, arena, out, err);
     buf_release(&canonical);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rules in their order, and what a query may say about them. */
 #include "query/planner.h"
+#include "query/query.h"
 
 /*
  * Constants first, since the others look for them; conditions move before indexes are
@@ -18,6 +19,14 @@ const struct rule *plan_rule(size_t i)
             if (!i--)
                 return r;
     return NULL;
+}
+
+const char *query_rule(size_t i, const char **help)
+{
+    const struct rule *r = plan_rule(i);
+
+    *help = r ? r->help : NULL;
+    return r ? r->name : NULL;
 }
 
 /* "-name" and "-all" switch off, "name", "+name" and "+all" on; the last one counts. */

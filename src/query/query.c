@@ -16,6 +16,15 @@
 #include <pthread.h>
 #include <stdio.h>
 
+enum phase {
+    PHASE_INITIALIZING,
+    PHASE_PARSING,
+    PHASE_PLANNING,
+    PHASE_INSTANTIATING,
+    PHASE_EXECUTING,
+    PHASES
+};
+
 enum { TRIES_MAX = 5, WARNINGS_MAX = 10, LIMIT_QUERY_TEXT = 16 * MIB };
 
 struct query {
@@ -33,7 +42,10 @@ struct query {
     struct query_stats stats;
     struct query_warning *warnings;
     size_t warning_count, warning_max;
-    uint64_t started_us;
+    uint64_t made_us, planned_us, started_us; /* planned: how long that took */
+    uint64_t phase_us[PHASES + 1];  /* with profile: start of each, and the end of the last */
+    struct query_node_stats *nodes; /* with profile 2, in text_arena */
+    size_t node_count;
     size_t mark; /* of the transaction when the query began: it reads no writes of its own */
     unsigned tries;
     bool is_done;
@@ -55,6 +67,50 @@ static void add_warning(void *ctx, int num, const char *text)
         return;
     struct slice copy = arena_copy(q->text_arena, slice_str(text));
     q->warnings[q->warning_count++] = (struct query_warning){ num, copy.ptr };
+}
+
+/* ---- profile ---- */
+
+static void begin_phase(struct query *q, int phase)
+{
+    if (q->opt.profile)
+        q->phase_us[phase] = env_mono_us(q->env->env);
+}
+
+/* The operators go with the run, their figures stay. */
+static void keep_nodes(struct query *q)
+{
+    size_t count = 0, i = 0;
+
+    if (q->opt.profile < 2)
+        return;
+    for (const struct op *op = q->exec.ops; op; op = op->all)
+        count++;
+    q->nodes = arena_alloc(q->text_arena, (count + 1) * sizeof *q->nodes);
+    for (const struct op *op = q->exec.ops; op; op = op->all)
+        q->nodes[i++] =
+            (struct query_node_stats){ op->n->id, op->calls, op->items, (double)op->us / 1e6 };
+    q->node_count = count;
+}
+
+size_t query_phase_count(const struct query *q)
+{
+    return q->opt.profile ? PHASES : 0;
+}
+
+struct query_phase query_phase(const struct query *q, size_t i)
+{
+    /* ArangoDB's names */
+    static const char *const names[] = { "initializing", "parsing", "optimizing plan",
+                                         "instantiating executors", "executing" };
+
+    return (struct query_phase){ names[i], (double)(q->phase_us[i + 1] - q->phase_us[i]) / 1e6 };
+}
+
+const struct query_node_stats *query_nodes(const struct query *q, size_t *count)
+{
+    *count = q->node_count;
+    return q->nodes;
 }
 
 /* ---- waiting ---- */
@@ -156,6 +212,7 @@ static void start_exec(struct query *q)
         .table_bytes = q->opt.memory_limit / 4,
         .stats = &q->stats,
         .cancel = q->opt.cancel,
+        .is_profiled = q->opt.profile > 1,
         .call_done = call_done,
         .query = q,
     };
@@ -169,9 +226,12 @@ static enum errc prepare(struct query *q, struct error *err)
 
     q->arena = arena_new(q->opt.memory_limit);
     q->scratch = arena_child(q->arena);
+    begin_phase(q, PHASE_PLANNING);
     TRY(begin(q, err));
     TRY(make_plan(q, err));
+    begin_phase(q, PHASE_INSTANTIATING);
     start_exec(q);
+    begin_phase(q, PHASE_EXECUTING);
 out:
     return rc;
 }
@@ -197,6 +257,8 @@ enum errc query_new(struct query **out, const struct query_env *env, struct slic
 
     q->env = env;
     q->opt = *opt;
+    q->made_us = env_mono_us(env->env);
+    begin_phase(q, PHASE_INITIALIZING);
     if (!q->opt.memory_limit)
         q->opt.memory_limit = GIB;
     q->warning_max = opt->max_warnings ? opt->max_warnings : WARNINGS_MAX;
@@ -210,8 +272,10 @@ enum errc query_new(struct query **out, const struct query_env *env, struct slic
     q->text = arena_copy(q->text_arena, text);
     q->bind = val_copy(q->text_arena, bind);
     q->opt.user = arena_copy(q->text_arena, opt->user);
+    begin_phase(q, PHASE_PARSING);
     TRY(aql_parse(q->text, q->text_arena, &q->ast, err));
     TRY(prepare(q, err));
+    q->planned_us = env_mono_us(env->env) - q->made_us;
     *out = q;
     q = NULL;
 out:
@@ -235,9 +299,11 @@ void query_free(struct query *q)
 
 static void finish(struct query *q)
 {
+    begin_phase(q, PHASES);
+    keep_nodes(q);
     exec_release(&q->exec);
     q->is_done = true;
-    q->stats.peak_memory = arena_peak(q->arena) + arena_peak(q->text_arena);
+    q->stats.peak_memory = query_memory(q);
     q->stats.execution_us = env_mono_us(q->env->env) - q->started_us;
     if (q->own_txn)
         q->stats.commit_seq = txn_commit_seq(q->own_txn);
@@ -343,6 +409,26 @@ const struct plan *query_plan(const struct query *q)
 struct txn *query_txn(const struct query *q)
 {
     return txn_of(q);
+}
+
+size_t query_memory(const struct query *q)
+{
+    return arena_peak(q->arena) + arena_peak(q->text_arena);
+}
+
+double query_plan_s(const struct query *q)
+{
+    return (double)q->planned_us / 1e6;
+}
+
+struct val query_bind(const struct query *q)
+{
+    return q->bind;
+}
+
+uint64_t query_database(const struct query *q)
+{
+    return q->opt.db_id;
 }
 
 struct slice query_text(const struct query *q)

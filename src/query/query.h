@@ -38,6 +38,7 @@ struct query_options {
     uint64_t max_runtime_ms; /* 0 = none; beyond: 1500 */
     bool full_count;         /* count as if the last LIMIT were not there */
     bool fail_on_warning;
+    int profile;               /* 1: time of phases, 2: also of each node */
     struct val rules;          /* of the planner: array of "-name", "+name", "-all", or null */
     size_t max_warnings;       /* 0 = 10 */
     bool through_codec;        /* encode the plan and decode it before running (tests) */
@@ -83,13 +84,36 @@ struct query_stats {
     uint64_t commit_seq;
 };
 const struct query_stats *query_stats(const struct query *q);
+
+/* With profile: seconds from the start of a phase to its end, in order. */
+struct query_phase {
+    const char *name;
+    double seconds;
+};
+size_t query_phase_count(const struct query *q);
+struct query_phase query_phase(const struct query *q, size_t i);
+/* With profile 2: what the operator of each node did; NULL rows otherwise. */
+struct query_node_stats {
+    uint32_t id; /* of the plan's node */
+    uint64_t calls, items;
+    double seconds; /* with the operators that it asked */
+};
+const struct query_node_stats *query_nodes(const struct query *q, size_t *count);
+
 size_t query_warning_count(const struct query *q);
 const struct query_warning *query_warning(const struct query *q, size_t i);
 bool query_is_write(const struct query *q);
+/* As it was given; live until query_free. */
+struct slice query_text(const struct query *q);
+struct val query_bind(const struct query *q);
+uint64_t query_database(const struct query *q);
 
 /* The plan in ArangoDB's explain shape {nodes, rules, collections, variables, ...}. */
 MUST_CHECK enum errc query_explain(struct query *q, struct arena *arena, struct val *out,
                                    struct error *err);
+
+/* Name of the i-th rule of the planner, NULL behind the last. */
+const char *query_rule(size_t i, const char **help);
 
 /*
  * Parses only: {bindVars: [names], collections: [names], ast: ...} for /_api/query.

@@ -8,6 +8,7 @@
 
 const struct plan *query_plan(const struct query *q);
 struct txn *query_txn(const struct query *q);
-struct slice query_text(const struct query *q);
+size_t query_memory(const struct query *q); /* bytes, at most so far */
+double query_plan_s(const struct query *q); /* parsing and planning took so long */
 
 #endif

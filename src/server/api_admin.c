@@ -7,6 +7,8 @@
 #include "server/reply.h"
 #include "server/router.h"
 #include "server/server.h"
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -145,6 +147,7 @@ static void get_version(struct request *r)
         reply_open(&a, "details");
         reply_str(&a, "name", "themis");
         reply_str(&a, "themis-version", THEMIS_VERSION);
+        reply_str(&a, "server-version", THEMIS_ARANGO_VERSION);
         reply_str(&a, "mode", "server");
         reply_str(&a, "role", "SINGLE");
         reply_str(&a, "architecture", "64bit");
@@ -162,7 +165,8 @@ static void get_engine(struct request *r)
     reply_str(&a, "name", "rocksdb");
     reply_open(&a, "supports");
     reply_list(&a, "indexes");
-    const char *const types[] = { "primary", "edge", "persistent", "hash", "skiplist", "vector" };
+    const char *const types[] = { "primary",  "edge", "persistent", "hash",
+                                  "skiplist", "geo",  "fulltext",   "vector" };
     for (size_t i = 0; i < ARRAY_LEN(types); i++)
         reply_str(&a, NULL, types[i]);
     reply_close(&a);
@@ -259,6 +263,74 @@ static void get_openapi(struct request *r)
     request_reply(r, 200, openapi_document(r->arena));
 }
 
+/* What drivers look for; there is nothing to license. */
+static void get_license(struct request *r)
+{
+    struct reply a;
+
+    reply_begin(&a, r);
+    reply_str(&a, "license", "none");
+    reply_send_bare(&a, 200);
+}
+
+/* ArangoDB's number of a version: 3.12.5 is 31205. */
+static void get_target_version(struct request *r)
+{
+    char text[32], *at;
+    struct reply a;
+    long major = strtol(THEMIS_ARANGO_VERSION, &at, 10);
+    long minor = strtol(at + 1, &at, 10), patch = strtol(at + 1, NULL, 10);
+
+    snprintf(text, sizeof text, "%ld", major * 10000 + minor * 100 + patch);
+    reply_begin(&a, r);
+    reply_str(&a, "version", text);
+    reply_send(&a, 200);
+}
+
+static void get_options(struct request *r)
+{
+    const struct settings *s = r->ctx->settings;
+    struct reply a;
+
+    reply_begin(&a, r);
+#define SETTING_INT(name, def, min, max, unit, help) reply_int(&a, #name, s->name);
+#define SETTING_DOUBLE(name, def, min, max, unit, help) reply_double(&a, #name, s->name);
+#define SETTING_BOOL(name, def, help) reply_bool(&a, #name, s->name);
+#define SETTING_STRING(name, def, help) reply_str(&a, #name, s->name);
+#include "base/settings.def"
+#undef SETTING_INT
+#undef SETTING_DOUBLE
+#undef SETTING_BOOL
+#undef SETTING_STRING
+    reply_send_bare(&a, 200);
+}
+
+static void put_option(struct reply *a, const char *name, const char *type, const char *help)
+{
+    reply_open(a, name);
+    reply_str(a, "section", "");
+    reply_str(a, "type", type);
+    reply_str(a, "description", help);
+    reply_close(a);
+}
+
+static void get_options_description(struct request *r)
+{
+    struct reply a;
+
+    reply_begin(&a, r);
+#define SETTING_INT(name, def, min, max, unit, help) put_option(&a, #name, "int64", help);
+#define SETTING_DOUBLE(name, def, min, max, unit, help) put_option(&a, #name, "double", help);
+#define SETTING_BOOL(name, def, help) put_option(&a, #name, "boolean", help);
+#define SETTING_STRING(name, def, help) put_option(&a, #name, "string", help);
+#include "base/settings.def"
+#undef SETTING_INT
+#undef SETTING_DOUBLE
+#undef SETTING_BOOL
+#undef SETTING_STRING
+    reply_send_bare(&a, 200);
+}
+
 const struct route api_admin_routes[] = {
     { METHOD_GET | METHOD_HEAD, "/", ROLE_NONE, ON_LOOP, 0, get_page, "The built-in page." },
     { METHOD_GET | METHOD_HEAD, "/livez", ROLE_NONE, ON_LOOP, 0, get_livez,
@@ -274,6 +346,12 @@ const struct route api_admin_routes[] = {
       "Server and version." },
     { METHOD_GET, "/_api/engine", ROLE_USER, ON_LOOP, 0, get_engine, "The storage engine." },
     { METHOD_GET, "/_admin/status", ROLE_USER, ON_POOL, 0, get_status, "Figures of this node." },
+    { METHOD_GET, "/_admin/database/target-version", ROLE_USER, ON_LOOP, 0, get_target_version,
+      "Version of the data, as a number." },
+    { METHOD_GET, "/_admin/license", ROLE_USER, ON_LOOP, 0, get_license, "There is none." },
+    { METHOD_GET, "/_admin/options", ROLE_ADMIN, ON_POOL, 0, get_options, "Settings in force." },
+    { METHOD_GET, "/_admin/options-description", ROLE_ADMIN, ON_POOL, 0, get_options_description,
+      "What they mean." },
     { METHOD_GET, "/_admin/time", ROLE_USER, ON_LOOP, 0, get_time, "Wall clock." },
     { METHOD_GET, "/_admin/server/role", ROLE_USER, ON_LOOP, 0, get_role, "Role in a cluster." },
     { METHOD_GET, "/_admin/server/availability", ROLE_NONE, ON_POOL, 0, get_availability,

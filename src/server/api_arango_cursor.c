@@ -44,11 +44,17 @@ static enum errc read_query(struct request *r, struct val body, struct query_opt
     enum errc rc = OK;
     struct val options = val_get(body, slice_str("options"));
     struct val runtime = val_get(options, slice_str("maxRuntime"));
-    int64_t memory, warnings;
+    struct val profile = val_get(options, slice_str("profile"));
+    int64_t memory, warnings, profiled;
 
     TRY(query_flow_options(r, q, err));
     TRY(number_in(body, "memoryLimit", 0, INT64_MAX, 0, &memory, err));
     TRY(number_in(options, "maxWarningCount", 0, 10000, 10, &warnings, err));
+    if (val_type(profile) == VAL_BOOL)
+        profiled = val_bool(profile);
+    else
+        TRY(number_in(options, "profile", 0, 2, 0, &profiled, err));
+    q->profile = (int)profiled;
     if (memory > 0 && (uint64_t)memory < q->memory_limit)
         q->memory_limit = (uint64_t)memory;
     q->full_count = val_bool(val_get(options, slice_str("fullCount")));
@@ -155,6 +161,8 @@ static void post_cursor(struct request *r)
     job->r = r;
     if (rc == OK)
         rc = read_cursor(r, body, job, q.db_id, &err);
+    if (rc == OK && q.profile > 1) /* while its transaction is there */
+        rc = query_explain(query, r->arena, &job->opt.plan, &err);
     if (rc == OK) {
         query_flow_start(r, query, &shape, job);
         return;
@@ -230,7 +238,14 @@ static void post_explain(struct request *r)
         return;
     }
     reply_begin(&a, r);
-    reply_val(&a, "plan", plan);
+    if (val_bool(val_get(val_get(body, slice_str("options")), slice_str("allPlans")))) {
+        reply_list(&a, "plans"); /* one is made */
+        reply_val(&a, NULL, plan);
+        reply_close(&a);
+    } else {
+        reply_val(&a, "plan", plan);
+    }
+    reply_val(&a, "stats", val_get(plan, slice_str("stats")));
     reply_bool(&a, "cacheable", false);
     reply_list(&a, "warnings");
     reply_close(&a);

@@ -347,7 +347,7 @@ static void get_one(struct request *r)
  * The parameters of a call. Drivers send overwrite with every write: beside an insert it is what
  * ignoreRevs is, which they send too.
  */
-#define ALL "waitForSync&silent&returnOld&refillIndexCaches&overwrite"
+#define ALL "waitForSync&silent&returnOld&refillIndexCaches&refillCaches&overwrite"
 #define CHANGES ALL "&returnNew&ignoreRevs&versionAttribute"
 
 const struct route api_arango_document_routes[] = {

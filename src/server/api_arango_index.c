@@ -56,6 +56,10 @@ static void put_index(struct reply *a, const struct collection *c, const struct 
         if (i->stored_count)
             put_paths(a, "storedValues", i->stored, i->stored_count);
     }
+    if (i->kind == INDEX_PRIMARY || (i->is_unique && !i->is_sparse))
+        reply_int(a, "selectivityEstimate", 1);
+    if (i->expires)
+        reply_val(a, "expireAfter", val_get(i->def, slice_str("expireAfter")));
     if (i->kind == INDEX_GEO)
         reply_bool(a, "geoJson", i->is_geo_json);
     if (i->kind == INDEX_FULLTEXT)

@@ -45,6 +45,7 @@ struct server_ctx {
     struct spill_space spill;
     struct rag_calls *calls;
     struct sleep_calls *sleeps;
+    struct query_list *queries;
     uint64_t started_us;
     char host[128]; /* of --listen, for the Host rule */
     uint16_t port;

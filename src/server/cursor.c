@@ -115,7 +115,46 @@ static enum errc unknown(uint64_t id, struct error *err)
     return fail_num(err, 1600, "cursor '%llu' not found", (unsigned long long)id);
 }
 
-static struct val put_extra(struct query *q, struct arena *arena)
+/* Rows and time of each node, with profile 2. */
+static void put_nodes(struct val_builder *b, const struct query *q)
+{
+    size_t count;
+    const struct query_node_stats *nodes = query_nodes(q, &count);
+
+    if (!count)
+        return;
+    val_put_name(b, slice_str("nodes"));
+    val_open_array(b);
+    for (size_t i = 0; i < count; i++) {
+        val_open_object(b);
+        val_put_name(b, slice_str("id"));
+        val_put_int(b, nodes[i].id);
+        val_put_name(b, slice_str("calls"));
+        val_put_int(b, (int64_t)nodes[i].calls);
+        val_put_name(b, slice_str("items"));
+        val_put_int(b, (int64_t)nodes[i].items);
+        val_put_name(b, slice_str("runtime"));
+        val_put_double(b, nodes[i].seconds);
+        val_close(b);
+    }
+    val_close(b);
+}
+
+static void put_profile(struct val_builder *b, const struct query *q)
+{
+    if (!query_phase_count(q))
+        return;
+    val_put_name(b, slice_str("profile"));
+    val_open_object(b);
+    for (size_t i = 0; i < query_phase_count(q); i++) {
+        struct query_phase phase = query_phase(q, i);
+        val_put_name(b, slice_str(phase.name));
+        val_put_double(b, phase.seconds);
+    }
+    val_close(b);
+}
+
+static struct val put_extra(struct query *q, struct arena *arena, struct val plan)
 {
     const struct query_stats *s = query_stats(q);
     struct val_builder *b = val_builder_new(0);
@@ -157,7 +196,13 @@ static struct val put_extra(struct query *q, struct arena *arena)
     val_put_int(b, 0);
     val_put_name(b, slice_str("executionTime"));
     val_put_double(b, (double)s->execution_us / 1e6);
+    put_nodes(b, q);
     val_close(b);
+    put_profile(b, q);
+    if (!val_is_null(plan)) {
+        val_put_name(b, slice_str("plan"));
+        val_put(b, plan);
+    }
     val_close(b);
     if (val_finish_in(b, arena, &out, NULL) != OK)
         out = val_null;
@@ -182,14 +227,14 @@ struct val query_answer(struct query *q, struct arena *arena, size_t from, size_
     if (id)
         MEMBER("id", val_new_string(
                          arena, slice_str(arena_printf(arena, "%llu", (unsigned long long)id))));
-    if (has_more && opt->allow_retry)
+    if (has_more)
         MEMBER("nextBatchId",
                val_new_string(
                    arena, slice_str(arena_printf(arena, "%llu", (unsigned long long)batch_id))));
     if (opt->has_count)
         MEMBER("count", val_new_int(arena, (int64_t)query_row_count(q)));
     MEMBER("cached", val_false);
-    MEMBER("extra", put_extra(q, arena));
+    MEMBER("extra", put_extra(q, arena, opt->plan));
     MEMBER("error", val_false);
     MEMBER("code", val_new_int(arena, from == 0 ? 201 : 200));
 #undef MEMBER
@@ -239,10 +284,12 @@ enum errc cursors_next(struct cursors *c, const struct cursor_name *name, uint64
     size_t count = left < one->opt.batch_size ? left : one->opt.batch_size;
     bool has_more = count < left;
     bool is_again = from != one->from;
-    *body = query_answer(one->query, arena, from, count, &one->opt, has_more || from ? id : 0,
+    *body = query_answer(one->query, arena, from, count, &one->opt, has_more ? id : 0,
                          one->next_batch_id + !is_again, has_more);
     /* The rows must outlive the cursor, which may be gone before they are printed. */
     *body = val_copy(arena, *body);
+
+    one->opt.plan = val_null; /* it was for the first batch, which the same request takes */
 
     pthread_mutex_lock(&c->lock);
     if (!is_again) {

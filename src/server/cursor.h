@@ -23,6 +23,7 @@ struct cursor_options {
     bool allow_retry;
     uint64_t now_ms;
     struct slice user; /* copied */
+    struct val plan;   /* with profile 2: shown in extra; lives in the request, not kept */
     uint64_t db_id;
 };
 

@@ -207,15 +207,16 @@ struct val doc_call_body(const struct doc_call *d, const struct doc_change *ch)
     struct val values[6];
     size_t n = 0;
     struct arena *arena = d->r->arena;
+    bool is_passed = d->op == DOC_INSERT && ch->is_ignored;
 
     names[n] = slice_str("_id"), values[n++] = val_new_string(arena, ch->id);
     names[n] = slice_str("_key"), values[n++] = val_new_string(arena, ch->key);
     names[n] = slice_str("_rev"), values[n++] = val_new_string(arena, ch->rev);
     if (ch->old_rev.len && d->op != DOC_REMOVE)
         names[n] = slice_str("_oldRev"), values[n++] = val_new_string(arena, ch->old_rev);
-    if (d->p.return_old && !val_is_null(ch->old_doc))
+    if (d->p.return_old && !val_is_null(ch->old_doc) && !is_passed)
         names[n] = slice_str("old"), values[n++] = ch->old_doc;
-    if (d->p.return_new && d->op != DOC_REMOVE)
+    if (d->p.return_new && d->op != DOC_REMOVE && !is_passed)
         names[n] = slice_str("new"), values[n++] = ch->new_doc;
     return val_new_object(arena, names, values, n);
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/query_flow.h"
+#include "server/query_list.h"
 
 struct query_flow {
     struct query *query;
     const struct query_shape *shape;
     void *ctx;
+    uint64_t id; /* in the list */
 };
 
 static void wake(void *ctx)
@@ -36,11 +38,13 @@ static void step(struct request *r)
     enum query_state state;
 
     if (query_run(f->query, &state, &err) != OK) {
+        query_list_end(r->ctx->queries, f->id, true);
         query_free(f->query);
         f->shape->failed(f->ctx, &err);
     } else if (state == QUERY_WAIT) {
         request_park(r, step);
     } else {
+        query_list_end(r->ctx->queries, f->id, false);
         f->shape->done(f->ctx, f->query);
     }
 }
@@ -50,7 +54,7 @@ void query_flow_start(struct request *r, struct query *q, const struct query_sha
 {
     struct query_flow *f = ARENA_NEW(r->arena, struct query_flow);
 
-    *f = (struct query_flow){ q, shape, ctx };
+    *f = (struct query_flow){ q, shape, ctx, query_list_add(r->ctx->queries, r, q) };
     r->state = f;
     step(r);
 }

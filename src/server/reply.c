@@ -8,6 +8,12 @@ void reply_begin(struct reply *a, struct request *r)
     val_open_object(a->b);
 }
 
+void reply_begin_list(struct reply *a, struct request *r)
+{
+    *a = (struct reply){ r, val_builder_new(0) };
+    val_open_array(a->b);
+}
+
 static void name(struct reply *a, const char *text)
 {
     if (text)

@@ -17,7 +17,8 @@ struct reply {
     struct val_builder *b;
 };
 
-void reply_begin(struct reply *a, struct request *r); /* opens an object */
+void reply_begin(struct reply *a, struct request *r);      /* opens an object */
+void reply_begin_list(struct reply *a, struct request *r); /* opens an array, for reply_send_bare */
 void reply_text(struct reply *a, const char *name, struct slice text);
 void reply_str(struct reply *a, const char *name, const char *text);
 void reply_int(struct reply *a, const char *name, int64_t value);

@@ -20,6 +20,7 @@ static const struct route *const tables[] = {
     api_arango_graph_routes,
     api_arango_graph_data_routes,
     api_arango_cursor_routes,
+    api_arango_query_routes,
     api_arango_transaction_routes,
     api_openai_routes,
     api_ask_routes,

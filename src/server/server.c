@@ -19,7 +19,9 @@
 #include "server/context.h"
 #include "server/model_dir.h"
 #include "server/notify.h"
+#include "server/query_list.h"
 #include "server/sleep_call.h"
+#include "store/expire.h"
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +39,7 @@ struct server {
     struct job chores_job;
     atomic_bool has_chores;
     atomic_bool is_serving, is_closing;
+    uint64_t last_expire_ms; /* the chores' */
     uint64_t last_chores_ms, drain_until_ms;
 };
 
@@ -44,12 +47,29 @@ static atomic_bool stop_was_asked, reload_was_asked; /* signals belong to the pr
 
 /* ---- time ---- */
 
+static void expire_documents(struct server *s)
+{
+    struct error err = { 0 };
+    uint64_t now_ms = env_mono_ms(env_system()), removed;
+
+    if (now_ms - s->last_expire_ms < (uint64_t)s->ctx.settings->ttl_interval_ms)
+        return;
+    s->last_expire_ms = now_ms;
+    if (store_expire(s->ctx.store, env_wall_us(env_system()) / 1000,
+                     (uint64_t)s->ctx.settings->ttl_max_removes, &removed, &err) != OK)
+        log_warn("server", "documents of TTL indexes could not be removed: %s", err.text);
+    if (removed)
+        log_info("server", "%llu documents were removed by TTL indexes",
+                 (unsigned long long)removed);
+}
+
 static void run_chores(struct job *job)
 {
     struct server *s = CONTAINER_OF(job, struct server, chores_job);
 
     cursors_expire(s->ctx.cursors, env_mono_ms(env_system()));
     stream_expire(s->ctx.streams);
+    expire_documents(s);
     if (s->certificate)
         certificate_check(s->certificate);
     atomic_store(&s->has_chores, false);
@@ -221,6 +241,7 @@ static enum errc open_parts(struct server *s, struct error *err)
         (struct rag_env){ .store = ctx->store, .generator = ctx->generator, .settings = set };
     ctx->calls = rag_calls_new(ctx->generator);
     ctx->sleeps = sleep_calls_new(ctx->loop);
+    ctx->queries = query_list_new();
     ctx->query =
         (struct query_env){ .store = ctx->store,
                             .calls = { rag_calls_infer(ctx->calls), rag_calls_embed(ctx->calls),
@@ -359,6 +380,7 @@ void server_close(struct server *s)
     pool_free(s->ctx.pool);
     cursors_free(s->ctx.cursors);
     stream_txns_free(s->ctx.streams);
+    query_list_free(s->ctx.queries);
     rag_calls_free(s->ctx.calls);
     models_free(s->ctx.models);
     if (s->tick)

@@ -3,6 +3,8 @@
 
 #include <stdatomic.h>
 
+#include "base/val_text.h"
+#include "base/words.h"
 #include "store/catalog_private.h"
 
 uint64_t catalog_version(const struct catalog *c)
@@ -169,12 +171,29 @@ static bool all_name_bytes(struct slice name)
     return true;
 }
 
+/* ArangoDB's extended names: any text, composed, that neither a path nor an _id trips over. */
+static bool is_free_name(struct slice name, size_t max)
+{
+    if (!name.len || name.len > max || strchr(" .0123456789", name.ptr[0]) ||
+        name.ptr[name.len - 1] == ' ' || !utf8_check(name, NULL) || !text_is_composed(name))
+        return false;
+    for (size_t i = 0; i < name.len; i++)
+        if ((uint8_t)name.ptr[i] < 0x20 || name.ptr[i] == 0x7F || name.ptr[i] == '/')
+            return false;
+    return true;
+}
+
 bool name_is_database(struct slice name)
 {
-    return name.len >= 1 && name.len <= 64 && is_letter(name.ptr[0]) && all_name_bytes(name);
+    return is_free_name(name, 128) && name.ptr[0] != '_' && !memchr(name.ptr, ':', name.len);
 }
 
 bool name_is_collection(struct slice name)
+{
+    return is_free_name(name, LIMIT_NAME_BYTES);
+}
+
+bool name_is_index(struct slice name)
 {
     return name.len >= 1 && name.len <= LIMIT_NAME_BYTES &&
            (is_letter(name.ptr[0]) || name.ptr[0] == '_') && all_name_bytes(name);

@@ -45,9 +45,11 @@ struct index_def {
     const struct field_path *stored; /* storedValues */
     size_t stored_count;
     bool is_unique, is_sparse, deduplicate;
-    bool is_ready;             /* false while it is being built */
-    bool is_geo_json;          /* INDEX_GEO: GeoJSON and [longitude, latitude] */
-    uint32_t min_length;       /* INDEX_FULLTEXT: characters of a word */
+    bool is_ready;       /* false while it is being built */
+    bool is_geo_json;    /* INDEX_GEO: GeoJSON and [longitude, latitude] */
+    uint32_t min_length; /* INDEX_FULLTEXT: characters of a word */
+    bool expires;        /* "ttl": documents go when their value is so many seconds old */
+    double expire_after_s;
     enum vector_metric metric; /* INDEX_VECTOR */
     uint32_t dimension;
     uint32_t links, probes; /* of a graph's row; how thorough a search is, at least */

@@ -44,6 +44,7 @@ const struct collection *catalog_by_object(const struct catalog *c, uint64_t obj
 
 bool name_is_database(struct slice name);
 bool name_is_collection(struct slice name);
+bool name_is_index(struct slice name); /* letters, digits, _ and - */
 
 /*
  * Reads a definition: as a client sent it, or as it is stored. Fills everything

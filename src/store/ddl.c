@@ -72,8 +72,10 @@ enum errc store_create_database(struct store *s, struct slice name, struct error
     enum errc rc = OK;
     struct change ch;
     if (!name_is_database(name))
-        return fail_num(err, 1229,
-                        "a database name is 1 to 64 letters, digits, _ or -, letter first");
+        return fail_num(
+            err, 1229,
+            "a database name is 1 to 128 bytes of UTF-8 in normal form C, without / : and "
+            "control characters, and does not begin with _ . a digit or a space");
     TRY(change_begin(&ch, s, err));
     if (catalog_database(ch.clone, name)) {
         rc = fail_num(err, 1207, "duplicate database name '%.*s'", SLICE_ARG(name));
@@ -139,7 +141,8 @@ static enum errc check_name(struct slice name, struct error *err)
     if (name_is_collection(name))
         return OK;
     return fail_num(err, 1208,
-                    "a collection name is 1 to %d letters, digits, _ or -, letter or _ first",
+                    "a collection name is 1 to %d bytes of UTF-8 in normal form C, without / and "
+                    "control characters, and does not begin with . a digit or a space",
                     LIMIT_NAME_BYTES);
 }
 

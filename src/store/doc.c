@@ -14,7 +14,7 @@ static struct slice text_of(struct val doc, const char *name)
 
 static enum errc fail_missing(struct error *err, const struct collection *c, struct slice key)
 {
-    return fail_num(err, 1202, "document '%.*s/%.*s' not found", SLICE_ARG(c->name),
+    return fail_num(err, 1202, "document not found: '%.*s/%.*s'", SLICE_ARG(c->name),
                     SLICE_ARG(key));
 }
 

@@ -35,7 +35,7 @@ struct doc_change {
     bool is_ignored;      /* OVERWRITE_IGNORE or version_attribute let the old document stand */
 };
 
-/* Missing: ERR_NOT_FOUND, errorNum 1202, "document 'c/k' not found". */
+/* Missing: ERR_NOT_FOUND, errorNum 1202, "document not found: 'c/k'". */
 MUST_CHECK enum errc doc_get(struct txn *t, const struct collection *c, struct slice key,
                              struct arena *arena, struct val *out, struct error *err);
 

@@ -22,7 +22,7 @@ static const struct index_type {
     { "edge", INDEX_EDGE, false },
     { "geo", INDEX_GEO, false },
     { "fulltext", INDEX_FULLTEXT, false },
-    { "ttl", INDEX_PERSISTENT, true },
+    { "ttl", INDEX_PERSISTENT, false },
     { "inverted", INDEX_PERSISTENT, true },
     { "mdi", INDEX_PERSISTENT, true },
     { "mdi-prefixed", INDEX_PERSISTENT, true },
@@ -255,6 +255,22 @@ static enum errc parse_vector(struct index_def *out, struct val def, struct aren
     return rc == OK ? parse_source(out, params, arena, err) : rc;
 }
 
+/* "ttl": over one field, without documents that lack it. */
+static enum errc parse_expiry(struct index_def *out, struct val def, struct error *err)
+{
+    struct val after = get(def, "expireAfter");
+    if (out->field_count != 1 || out->fields[0].is_expanded || out->is_unique || out->stored_count)
+        return fail(err, ERR_INVALID,
+                    "a ttl index has exactly one field, without [*], unique and storedValues");
+    if (val_type(after) != VAL_NUMBER || !(val_double(after) >= 0 && val_double(after) <= 1e11))
+        return fail(err, ERR_INVALID,
+                    "expireAfter of a ttl index must be a number of seconds from 0 on");
+    out->is_sparse = true;
+    out->expires = true;
+    out->expire_after_s = val_double(after);
+    return OK;
+}
+
 /* Places and words: neither unique nor expanded, and never asked whether they are sparse. */
 static enum errc parse_place(struct index_def *out, struct val def, struct error *err)
 {
@@ -296,10 +312,11 @@ enum errc index_def_parse(struct index_def *out, struct val def, struct arena *a
     TRY(parse_fields(out, def, arena, err));
     if (out->kind == INDEX_VECTOR)
         TRY(parse_vector(out, def, arena, err));
+    if (strcmp(out->type, "ttl") == 0)
+        TRY(parse_expiry(out, def, err));
     if (out->kind == INDEX_GEO || out->kind == INDEX_FULLTEXT)
         TRY(parse_place(out, def, err));
-    if (!val_is_null(name) &&
-        (val_type(name) != VAL_STRING || !name_is_collection(val_string(name))))
+    if (!val_is_null(name) && (val_type(name) != VAL_STRING || !name_is_index(val_string(name))))
         rc = fail_num(err, 1208, "an index name is 1 to %d letters, digits, _ or -, letter first",
                       LIMIT_NAME_BYTES);
     else
@@ -330,6 +347,10 @@ static void put_rest(struct val_builder *b, const struct index_def *index)
 {
     if (index->kind == INDEX_PERSISTENT)
         put_bool(b, "deduplicate", index->deduplicate);
+    if (index->expires) {
+        val_put_name(b, slice_str("expireAfter"));
+        val_put(b, get(index->def, "expireAfter"));
+    }
     if (index->kind == INDEX_GEO)
         put_bool(b, "geoJson", index->is_geo_json);
     if (index->kind == INDEX_FULLTEXT) {
@@ -394,8 +415,8 @@ bool index_def_equal(const struct index_def *a, const struct index_def *b)
 {
     if (a->kind != b->kind || a->is_unique != b->is_unique || a->is_sparse != b->is_sparse ||
         a->field_count != b->field_count || a->metric != b->metric ||
-        a->is_geo_json != b->is_geo_json || a->min_length != b->min_length ||
-        a->dimension != b->dimension || a->links != b->links ||
+        a->is_geo_json != b->is_geo_json || a->expires != b->expires ||
+        a->min_length != b->min_length || a->dimension != b->dimension || a->links != b->links ||
         a->source_count != b->source_count || !slice_eq(a->model, b->model))
         return false;
     for (size_t i = 0; i < a->source_count; i++)

@@ -3,7 +3,7 @@
 #
 # run_driver_suite.sh PATH [PYTEST OPTION...]: runs the public test suite of python-arango, whose
 # sources are in PATH, against the release build. What cannot pass is in driver_suite_skips.txt,
-# one test a line with the reason. Not part of make test: the sources are not ours.
+# one test or file a line with the reason. Not part of make test: the sources are not ours.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 suite=${1:?"usage: run_driver_suite.sh PATH [PYTEST OPTION...]"}

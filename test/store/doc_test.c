@@ -98,7 +98,7 @@ static void bad_documents_are_refused_with_arangodbs_numbers(void **out)
                         "unique constraint violated - in index primary of type primary "
                         "over '_key'; conflicting key: k");
     assert_int_equal(take(f, "c", "none"), ERR_NOT_FOUND);
-    assert_string_equal(f->err.text, "document 'c/none' not found");
+    assert_string_equal(f->err.text, "document not found: 'c/none'");
     assert_int_equal(count_of(f, "c"), 1);
 }
 

@@ -173,13 +173,20 @@ static enum errc create(struct fixture *f, uint64_t db, const char *name)
 static void names_are_checked(void **out)
 {
     struct fixture *f = *out;
-    static const char *const bad[] = { "", "1a", "a b", "a/b", "-a", "\xc3\xa4" };
+    static const char *const bad[] = { "",      "1a",    ".a",   " a",       "a ", "a/b",
+                                       "a\x01", "a\x7f", "\xc3", "a\xcc\x88" /* not composed */ };
+    static const char *const good[] = { "a b", "\xc3\xa4", "\xf0\x9f\x98\x80", "-a" };
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         assert_int_equal(create(f, f->db, bad[i]), ERR_INVALID);
         assert_int_equal(error_num(&f->err), 1208);
         assert_int_equal(store_create_database(f->store, slice_str(bad[i]), &f->err), ERR_INVALID);
         assert_int_equal(error_num(&f->err), 1229);
     }
+    for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+        OK_OR_FAIL(create(f, f->db, good[i]), &f->err);
+        OK_OR_FAIL(store_create_database(f->store, slice_str(good[i]), &f->err), &f->err);
+    }
+    assert_int_equal(store_create_database(f->store, slice_str("_a"), &f->err), ERR_INVALID);
     OK_OR_FAIL(create(f, f->db, "_a-B9"), &f->err);
     assert_int_equal(create(f, f->db, "_a-B9"), ERR_EXISTS);
     assert_int_equal(error_num(&f->err), 1207);

@@ -3,8 +3,8 @@
  * calendar -- milliseconds since 1970 to parts of a date and back, and ISO 8601
  * texts. The proleptic Gregorian calendar, without leap seconds.
  */
-#ifndef QUERY_CALENDAR_H
-#define QUERY_CALENDAR_H
+#ifndef BASE_CALENDAR_H
+#define BASE_CALENDAR_H
 
 #include "base/base.h"
 

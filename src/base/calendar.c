@@ -4,7 +4,7 @@
  * Hinnant, "chrono-compatible low-level date algorithms"), so that the leap day
  * is the last of its year.
  */
-#include "query/calendar.h"
+#include "base/calendar.h"
 #include <stdio.h>
 #include <strings.h>
 

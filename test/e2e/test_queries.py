@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Queries that run: listed, ended, profiled; what is kept of slow ones. Documents that expire."""
+import concurrent.futures
+import time
+
+import requests
+
+
+def running(server, **options):
+    answer = server.request("GET", "/_api/query/current", **options)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def wait_until(condition, limit_s=20):
+    end = time.monotonic() + limit_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+def test_list_and_kill(start):
+    server = start({}, settings=["workers=4"])
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        sleeping = pool.submit(server.request, "POST", "/_api/cursor", json={
+            "query": "RETURN SLEEP(@s)", "bindVars": {"s": 60}}, timeout=90)
+        busy = pool.submit(server.request, "POST", "/_api/cursor", json={
+            "query": "FOR i IN 1..10000000 FOR k IN 1..10000000 FILTER i + k < 0 RETURN 1"}, timeout=90)
+        listed = wait_until(lambda: [q for q in running(server)] if len(running(server)) == 2 else None)
+        by_text = {q["query"]: q for q in listed}
+        one = by_text["RETURN SLEEP(@s)"]
+        assert one["bindVars"] == {"s": 60} and one["user"] == "root" and one["database"] == "_system"
+        assert one["state"] == "executing" and one["runTime"] >= 0
+        began = time.monotonic()
+        for query in listed:
+            assert server.request("DELETE", f"/_api/query/{query['id']}").status_code == 200
+        for job in (sleeping, busy):
+            answer = job.result()
+            assert (answer.status_code, answer.json()["errorNum"]) == (410, 1500), answer.text
+        assert time.monotonic() - began < 10
+    assert running(server) == []
+    answer = server.request("DELETE", "/_api/query/999999")
+    assert (answer.status_code, answer.json()["errorNum"]) == (404, 1591)
+
+
+def test_a_query_ends_with_its_client(start):
+    server = start({})
+    body = b'{"query": "FOR i IN 1..10000000 FOR k IN 1..10000000 FILTER i + k < 0 RETURN 1"}'
+    with server.connect() as s:
+        s.sendall(b"POST /_api/cursor HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
+                  % len(body) + body)
+        wait_until(lambda: running(server))
+    wait_until(lambda: not running(server))
+
+
+def test_slow_queries(start):
+    server = start({})
+    properties = server.request("GET", "/_api/query/properties").json()
+    assert properties["enabled"] and properties["slowQueryThreshold"] == 10
+    answer = server.request("PUT", "/_api/query/properties",
+                            json={"slowQueryThreshold": 0.2, "maxSlowQueries": 2})
+    assert answer.status_code == 200 and answer.json()["maxSlowQueries"] == 2
+    for bad in ({"maxSlowQueries": -1}, {"slowQueryThreshold": "x"}, {"maxQueryStringLength": 1}):
+        assert server.request("PUT", "/_api/query/properties", json=bad).status_code == 400
+    server.rows("RETURN 1")
+    for i in range(3):
+        server.rows(f"RETURN [{i}, SLEEP(0.3)]")
+    slow = server.request("GET", "/_api/query/slow").json()
+    assert [q["query"] for q in slow] == ["RETURN [2, SLEEP(0.3)]", "RETURN [1, SLEEP(0.3)]"]
+    assert slow[0]["runTime"] >= 0.3 and slow[0]["state"] == "finished"
+    assert server.request("DELETE", "/_api/query/slow").status_code == 200
+    assert server.request("GET", "/_api/query/slow").json() == []
+
+
+def test_users_see_their_own_queries(start):
+    server = start({}, settings=["auth=on"], env={"THEMIS_ROOT_PASSWORD": "secret"})
+    root = ("root", "secret")
+
+    def ask(method, path, auth, **options):
+        return requests.request(method, server.url + path, auth=auth, timeout=60, **options)
+
+    ask("POST", "/_api/database", root, json={"name": "d"})
+    for name in ("a", "b"):  # rw on _system would make an administrator
+        ask("POST", "/_api/user", root, json={"user": name, "passwd": "p"})
+        ask("PUT", f"/_api/user/{name}/database/d", root, json={"grant": "rw"})
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        job = pool.submit(ask, "POST", "/_db/d/_api/cursor", ("a", "p"), json={"query": "RETURN SLEEP(30)"})
+        query = wait_until(lambda: ask("GET", "/_db/d/_api/query/current", ("a", "p")).json())[0]
+        assert query["user"] == "a"
+        assert ask("GET", "/_db/d/_api/query/current", ("b", "p")).json() == []
+        assert ask("DELETE", f"/_db/d/_api/query/{query['id']}", ("b", "p")).json()["errorNum"] == 1591
+        assert ask("GET", "/_db/d/_api/query/current?all=true", ("b", "p")).status_code == 403
+        assert len(ask("GET", "/_api/query/current?all=true", root).json()) == 1
+        assert ask("DELETE", f"/_api/query/{query['id']}?all=true", root).status_code == 200
+        assert job.result().json()["errorNum"] == 1500
+
+
+def test_profile(sim):
+    sim.request("POST", "/_api/collection", json={"name": "profiled"})
+    sim.rows("FOR i IN 1..100 INSERT {n: i} INTO profiled")
+    text = "FOR d IN profiled FILTER d.n > 40 SORT d.n LIMIT 5 RETURN d.n"
+    assert "profile" not in sim.aql(text)["extra"]
+    first = sim.aql(text, options={"profile": 1})["extra"]
+    assert list(first["profile"]) == ["initializing", "parsing", "optimizing plan",
+                                      "instantiating executors", "executing"]
+    assert all(seconds >= 0 for seconds in first["profile"].values())
+    assert "nodes" not in first["stats"] and "plan" not in first
+    second = sim.aql(text, options={"profile": 2})["extra"]
+    nodes = {node["id"]: node for node in second["stats"]["nodes"]}
+    types = {node["type"]: nodes[node["id"]] for node in second["plan"]["nodes"]}
+    assert types["EnumerateCollectionNode"]["items"] == 60
+    assert types["LimitNode"]["items"] == 5
+    assert types["ReturnNode"]["runtime"] >= types["SortNode"]["runtime"] >= 0
+    assert sim.request("POST", "/_api/cursor", json={
+        "query": "RETURN 1", "options": {"profile": 3}}).status_code == 400
+
+
+def test_rules(sim):
+    rules = sim.request("GET", "/_api/query/rules").json()
+    names = [rule["name"] for rule in rules]
+    assert "use-indexes" in names and "use-geo-indexes" in names
+    assert all(rule["flags"]["canBeDisabled"] for rule in rules)
+
+
+def test_documents_expire(start):
+    server = start({}, settings=["ttl_interval_ms=200"])
+    server.request("POST", "/_api/collection", json={"name": "t"})
+    now = time.time()
+    past, future = "2001-01-01T00:00:00.000Z", "2999-01-01T00:00:00.000Z"
+    docs = [{"_key": "old", "at": now - 100}, {"_key": "young", "at": now + 3600},
+            {"_key": "text", "at": past}, {"_key": "later", "at": future},
+            {"_key": "none"}, {"_key": "word", "at": "1 word"}, {"_key": "flag", "at": True}]
+    assert server.request("POST", "/_api/document/t", json=docs).status_code == 202
+    for bad in ({"fields": ["at"]}, {"fields": ["at"], "expireAfter": -1},
+                {"fields": ["a", "b"], "expireAfter": 1}):
+        assert server.request("POST", "/_api/index?collection=t",
+                              json={"type": "ttl", **bad}).status_code == 400
+    answer = server.request("POST", "/_api/index?collection=t",
+                            json={"type": "ttl", "fields": ["at"], "expireAfter": 10})
+    assert answer.status_code == 201 and answer.json()["expireAfter"] == 10, answer.text
+    wait_until(lambda: server.rows("RETURN LENGTH(t)") == [5])
+    time.sleep(0.5)
+    assert sorted(server.rows("FOR d IN t RETURN d._key")) == ["flag", "later", "none", "word", "young"]
+    server.rows(f"INSERT {{_key: 'soon', at: {now - 9}}} INTO t")
+    wait_until(lambda: server.rows("RETURN LENGTH(t)") == [5])
