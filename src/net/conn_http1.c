@@ -121,7 +121,10 @@ static void feed_rest(struct conn *c)
 
     while (has_more && conn_takes_bytes(c)) {
         size_t used;
-        feed_some(c, slice_of(c->in.ptr + c->in_used, c->in.len - c->in_used), &used);
+        struct slice rest = buf_slice(&c->in); /* NULL when nothing came */
+        if (rest.len)
+            rest = slice_of(rest.ptr + c->in_used, rest.len - c->in_used);
+        feed_some(c, rest, &used);
         c->in_used += used;
         if (c->in_used == c->in.len) {
             c->in_used = 0;

@@ -373,7 +373,8 @@ static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const ui
     if (h->out->len >= h->out_max)
         return NGHTTP2_ERR_WOULDBLOCK;
     buf_add(h->out, head, 9);
-    buf_add(h->out, s->data.ptr + s->data_at, len);
+    if (len) /* else there may be no data to point into */
+        buf_add(h->out, s->data.ptr + s->data_at, len);
     s->data_at += len;
     s->untold += len;
     if (s->untold >= TELL_BYTES || s->data_at == s->data.len) {

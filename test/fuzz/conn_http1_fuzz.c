@@ -11,7 +11,7 @@ static void check_replies(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
-    if (!len || (len > 4 && !memcmp(bytes + 1, "PRI", 3))) /* HTTP/2 has its own */
+    if (!len || (len > 3 && !memcmp(bytes + 1, "PRI", 3))) /* HTTP/2 has its own */
         return 0;
     fuzz_talk(bytes[0], slice_of("", 0), slice_of((const char *)bytes + 1, len - 1));
     check_replies();
