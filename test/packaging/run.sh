@@ -51,9 +51,10 @@ install_package() {
 
 # The command of the unit, as its user; $1: further arguments.
 start() {
-    inside setpriv --reuid themis --regid themis --clear-groups \
+    # exec all the way: $! is the server itself
+    (exec chroot "$root" setpriv --reuid themis --regid themis --clear-groups \
         /usr/bin/themisd --data /var/lib/themis --config /etc/themis/themis.conf "$@" \
-        > "$root/tmp/log" 2>&1 &
+        > "$root/tmp/log" 2>&1) &
     node=$!
     for _ in $(seq 300); do
         ! inside themis --url http://127.0.0.1:$port status --ready > /dev/null 2>&1 || return 0
@@ -64,7 +65,7 @@ start() {
 }
 
 stop() {
-    kill -TERM "$(pgrep -P "$node" themisd || echo "$node")"
+    kill -TERM "$node"
     wait "$node" || fail "the server ended with status $?"
     node=
 }
@@ -74,9 +75,10 @@ query() { inside themis --url http://127.0.0.1:$port query "$1"; }
 expect() { [ "$1" = "$2" ] || fail "$3: expected '$2', got '$1'"; }
 
 echo "packaging: install"
+inside apt-get -q -y purge themis > "$root/tmp/apt.log" 2>&1 || true # of an earlier run
 install_package
 inside getent passwd themis > /dev/null || fail "no user"
-expect "$(stat -c '%U %a' "$root/var/lib/themis" | sed "s/^$(stat -c %U "$root/var/lib/themis")/$(inside stat -c %U /var/lib/themis)/")" "themis 750" "the data directory"
+expect "$(inside stat -c '%U %a' /var/lib/themis)" "themis 750" "the data directory"
 inside ldd /usr/bin/themisd | grep -q 'not found' && fail "a library is missing"
 inside dpkg-query -W -f '${Conffiles}\n' themis | grep -q /etc/themis/themis.conf || fail "the settings are no conffile"
 inside test -s /usr/share/man/man8/themisd.8.gz || fail "no manual"
@@ -85,10 +87,8 @@ inside bash -c '. /usr/share/bash-completion/completions/themis; complete -p the
 echo "packaging: start"
 start --listen 127.0.0.1:$port
 [[ $(curl -fs --noproxy '*' http://127.0.0.1:$port/health) == *'"status":"ok"'* ]] || fail "/health"
-query 'INSERT {_key: "kept"} INTO kept' > /dev/null 2>&1 || {
-    curl -fs --noproxy '*' http://127.0.0.1:$port/_api/collection -d '{"name": "kept"}' > /dev/null
-    query 'INSERT {_key: "kept"} INTO kept'
-}
+curl -fs --noproxy '*' http://127.0.0.1:$port/_api/collection -d '{"name": "kept"}' > /dev/null
+query 'INSERT {_key: "kept"} INTO kept'
 stop
 
 echo "packaging: upgrade keeps settings and data"
