@@ -389,6 +389,7 @@ static enum errc check_head(struct request *r, struct error *err)
         return rc;
     rc = auth_check(ctx->auth, exchange_header(r->x, "authorization"), ctx->settings->auth,
                     &r->admission->who, err);
+    r->claimed = arena_copy(r->arena, slice_str(r->admission->who.user));
     if (rc == OK && r->admission->who.state != AUTH_UNPROVEN)
         rc = check_rights(r, &r->admission->who, err);
     return rc;

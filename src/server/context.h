@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 
 struct admission;
+struct audit;
 struct change_hub;
 
 /* Requests whose passwords wait to be compared; loop thread. */
@@ -39,6 +40,7 @@ struct server_ctx {
     struct proof_queue proofs;
     struct cursors *cursors;
     struct stream_txns *streams;
+    struct audit *audit; /* NULL = none */
     struct change_hub *changes;
     struct rag_env rag;
     struct query_env query;

@@ -8,6 +8,7 @@
 #include "server/request.h"
 #include "base/log.h"
 #include "base/val_text.h"
+#include "server/audit.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -321,6 +322,7 @@ void request_unref(struct request *r)
 {
     if (atomic_fetch_sub(&r->refs, 1) != 1)
         return;
+    audit_request(r->ctx->audit, r);
     exchange_unref(r->x);
     user_unref(r->account);
     buf_release(&r->body);

@@ -60,6 +60,7 @@ struct request {
     struct slice db_name;                /* from /_db/NAME, else _system */
     const char *allow;                   /* methods that the path takes, after ERR_METHOD */
     struct slice user;                   /* authenticated, or "root" while auth is off */
+    struct slice claimed;                /* who the credentials name, right or wrong */
     struct user *account;                /* owned; NULL: everything is allowed */
     bool is_whole;                       /* the body has arrived; loop thread only */
     struct admission *admission;         /* in the arena */

@@ -14,6 +14,7 @@
 #include "net/tls.h"
 #include "retrieve/embed_writes.h"
 #include "server/admit.h"
+#include "server/audit.h"
 #include "server/certificate.h"
 #include "server/change_hub.h"
 #include "server/context.h"
@@ -95,8 +96,9 @@ static void begin_drain(struct server *s)
     http_server_drain(s->http);
 }
 
-static void read_certificate_again(struct server *s)
+static void reload(struct server *s)
 {
+    audit_reopen(s->ctx.audit);
     if (s->certificate)
         certificate_reload(s->certificate);
     else
@@ -109,7 +111,7 @@ static void on_tick(void *arg)
     uint64_t now_ms = loop_now_ms(s->ctx.loop);
 
     if (atomic_exchange(&reload_was_asked, false))
-        read_certificate_again(s);
+        reload(s);
     if (atomic_load(&stop_was_asked))
         begin_drain(s);
     change_hub_tick(s->ctx.changes, env_mono_ms(env_system()), atomic_load(&s->ctx.is_draining));
@@ -212,6 +214,7 @@ static enum errc open_parts(struct server *s, struct error *err)
         long cores = sysconf(_SC_NPROCESSORS_ONLN);
         workers = cores > 2 ? (unsigned)cores * 2 : 4;
     }
+    TRY(audit_open(&ctx->audit, set, err));
     TRY(store_open(&ctx->store, &store_opt, err));
     TRY(users_open(&ctx->users, ctx->store, err));
     TRY(auth_open(&ctx->auth, set, ctx->users, err));
@@ -391,6 +394,7 @@ void server_close(struct server *s)
     auth_close(s->ctx.auth);
     users_close(s->ctx.users);
     store_close(s->ctx.store);
+    audit_close(s->ctx.audit);
     change_hub_free(s->ctx.changes); /* the store calls it until it ends */
     mem_free(s);
 }
