@@ -21,16 +21,37 @@ struct eval {
 
 static enum errc eval(struct eval *c, const struct expr *e, struct val *out);
 
-/* Most operands are one of two kinds that need no call. */
+static enum errc eval_attr(struct eval *c, const struct expr *e, struct val *out);
+static enum errc eval_binary(struct eval *c, const struct expr *e, struct val *out);
+
+/* Most operands are of kinds that need no call, or one less. */
 static inline enum errc operand(struct eval *c, const struct expr *e, struct val *out)
 {
-    if (e->kind == EXPR_REG)
+    switch (e->kind) {
+    case EXPR_REG:
         *out = c->row[e->reg];
-    else if (e->kind == EXPR_CONST)
+        return OK;
+    case EXPR_CONST:
         *out = e->val;
-    else
+        return OK;
+    case EXPR_ATTR:
+        return eval_attr(c, e, out);
+    case EXPR_BINARY:
+        return eval_binary(c, e, out);
+    default:
         return eval(c, e, out);
-    return OK;
+    }
+}
+
+/* What comparisons give is one of two values. */
+static inline struct val truth_value(bool holds)
+{
+    return holds ? val_true : val_false;
+}
+
+static inline bool is_true(struct val v)
+{
+    return v.at == val_true.at || (v.at != val_false.at && val_truth(v));
 }
 
 static void warn(const struct expr_env *env, int num, const char *text)
@@ -104,18 +125,11 @@ static bool contains(struct val array, struct val v)
 
 static bool compare(enum ast_op op, struct val a, struct val b, const struct expr_env *env)
 {
-    int order;
-
     if (op == AST_OP_EQ)
         return val_equal(a, b);
     if (op == AST_OP_NE)
         return !val_equal(a, b);
-    if (val_is_int(a) && val_is_int(b)) {
-        int64_t x = val_int(a), y = val_int(b);
-        order = (x > y) - (x < y);
-    } else {
-        order = val_compare(a, b, env->collator);
-    }
+    int order = val_compare(a, b, env->collator);
     switch (op) {
     case AST_OP_LT:
         return order < 0;
@@ -220,7 +234,7 @@ static enum errc eval_binary(struct eval *c, const struct expr *e, struct val *o
 
     if (rc != OK)
         return rc;
-    if ((e->op == AST_OP_AND && !val_truth(a)) || (e->op == AST_OP_OR && val_truth(a))) {
+    if (e->op <= AST_OP_AND && is_true(a) == (e->op == AST_OP_OR)) {
         *out = a;
         return OK;
     }
@@ -232,7 +246,7 @@ static enum errc eval_binary(struct eval *c, const struct expr *e, struct val *o
         return OK;
     }
     if (e->op <= AST_OP_GE) {
-        *out = val_new_bool(compare((enum ast_op)e->op, a, b, c->env));
+        *out = truth_value(compare((enum ast_op)e->op, a, b, c->env));
         return OK;
     }
     if (e->quantifier == SORTED_IN) {
