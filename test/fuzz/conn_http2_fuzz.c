@@ -8,8 +8,9 @@ static const char settings[] = "\0\0\0\4\0\0\0\0\0";
 /* Frames, the first of which are the server's settings; the last may be cut where the client left. */
 static void check_frames(void)
 {
+    if (!fuzz.got.len)
+        return;
     const uint8_t *at = (const uint8_t *)fuzz.got.ptr, *end = at + fuzz.got.len;
-
     if (fuzz.got.len >= 9 && at[3] != 4)
         abort();
     while (end - at >= 9) {
