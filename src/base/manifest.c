@@ -62,8 +62,7 @@ enum errc folder_sync(const char *dir, struct error *err)
 
 /* ---- hashing ---- */
 
-static enum errc hash_open_file(int fd, const char *path, struct manifest_file *out,
-                                struct error *err)
+enum errc manifest_hash(int fd, const char *path, struct manifest_file *out, struct error *err)
 {
     uint8_t digest[32];
     char *piece = mem_alloc(PIECE_BYTES);
@@ -86,7 +85,7 @@ static enum errc hash_file(const char *path, struct manifest_file *out, struct e
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return os_fail(err, "open", path);
-    enum errc rc = hash_open_file(fd, path, out, err);
+    enum errc rc = manifest_hash(fd, path, out, err);
     close(fd);
     return rc;
 }

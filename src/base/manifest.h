@@ -36,6 +36,9 @@ MUST_CHECK enum errc manifest_check(const char *dir, const struct manifest *m, s
 
 /* The SHA-256 of manifest.json itself, so that another folder can name exactly this one. */
 MUST_CHECK enum errc manifest_digest(const char *dir, char out[65], struct error *err);
+/* Reads an open file to its end: size and digest. path is for the message. */
+MUST_CHECK enum errc manifest_hash(int fd, const char *path, struct manifest_file *out,
+                                   struct error *err);
 
 /* Removes a folder with all that is in it; ERR_NOT_FOUND when it is not there. */
 MUST_CHECK enum errc folder_remove(const char *dir, struct error *err);

@@ -138,7 +138,7 @@ static bool has_thread(struct pool *p, unsigned number)
     return is_started;
 }
 
-void pool_free(struct pool *p)
+void pool_stop(struct pool *p)
 {
     if (!p)
         return;
@@ -148,6 +148,16 @@ void pool_free(struct pool *p)
     pthread_mutex_unlock(&p->lock);
     for (unsigned i = 0; has_thread(p, i); i++)
         pthread_join(p->ids[i], NULL);
+    pthread_mutex_lock(&p->lock);
+    p->started = 0; /* pool_free finds nothing to join */
+    pthread_mutex_unlock(&p->lock);
+}
+
+void pool_free(struct pool *p)
+{
+    if (!p)
+        return;
+    pool_stop(p);
     pthread_cond_destroy(&p->work);
     pthread_mutex_destroy(&p->lock);
     mem_free(p->ids);
@@ -168,7 +178,8 @@ static void append(struct pool *p, struct job *job)
 enum errc pool_post(struct pool *p, struct job *job, struct error *err)
 {
     pthread_mutex_lock(&p->lock);
-    bool is_full = p->queued >= p->queue_max;
+    bool is_closing = p->is_closing;
+    bool is_full = is_closing || p->queued >= p->queue_max;
     if (is_full)
         p->refused++;
     else
@@ -176,6 +187,8 @@ enum errc pool_post(struct pool *p, struct job *job, struct error *err)
     pthread_mutex_unlock(&p->lock);
     if (!is_full)
         return OK;
+    if (is_closing)
+        return fail(err, ERR_BUSY, "the %s pool has stopped", p->name);
     metric_add(&refused_total, 1);
     return fail(err, ERR_BUSY, "the queue of the %s pool is full (%u jobs)", p->name, p->queue_max);
 }

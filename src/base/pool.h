@@ -23,7 +23,9 @@ struct job {
 MUST_CHECK enum errc pool_new(struct pool **out, const char *name, unsigned threads,
                               unsigned queue_max, struct error *err);
 
-/* Runs what is queued, joins the threads. No posting from elsewhere during this. NULL is allowed. */
+/* Runs what is queued, joins the threads. Whoever posts afterwards gets ERR_BUSY. */
+void pool_stop(struct pool *pool);
+/* Stops, then frees. No posting from elsewhere during this. NULL is allowed. */
 void pool_free(struct pool *pool);
 
 /*
@@ -34,7 +36,7 @@ void pool_free(struct pool *pool);
 void pool_wait_begin(void);
 void pool_wait_end(void);
 
-/* ERR_BUSY when the queue is full. */
+/* ERR_BUSY when the queue is full, or the pool stops. */
 MUST_CHECK enum errc pool_post(struct pool *pool, struct job *job, struct error *err);
 void pool_resume(struct pool *pool, struct job *job);
 

@@ -1,115 +1,112 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* themis model: list what is loaded, add a GGUF file to the node. */
-#include "cli/cli.h"
-#include <errno.h>
+/* themis model: what is loaded; loads, unloads, adds and removes. */
+#include "cli/model.h"
 #include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <stdlib.h>
 
-enum { PIECE_BYTES = 256 * KIB };
+static double mib_of(struct val m, const char *name)
+{
+    return val_double(val_get(m, slice_str(name))) / MIB;
+}
+
+static void print_model(struct val m)
+{
+    struct slice kind = val_string(val_get(m, slice_str("kind")));
+    struct slice sha256 = val_string(val_get(m, slice_str("sha256")));
+    char memory[32] = "";
+
+    if (!val_is_null(val_get(m, slice_str("memory_bytes"))))
+        snprintf(memory, sizeof memory, "%.0f MiB", mib_of(m, "memory_bytes"));
+    printf("%-16.*s %-10.*s %-9.*s %10s %-13.*s %.*s\n",
+           SLICE_ARG(val_string(val_get(m, slice_str("id")))),
+           SLICE_ARG(val_string(val_get(m, slice_str("status")))), SLICE_ARG(kind), memory,
+           (int)(sha256.len < 12 ? sha256.len : 12), sha256.ptr,
+           SLICE_ARG(val_string(val_get(m, slice_str("description")))));
+}
 
 static int list(struct cli *c)
 {
-    struct val answer;
+    struct val answer, rows;
 
-    if (!cli_call(c, "GET", "/v1/models", VAL_NONE, &answer))
+    if (!cli_call(c, "GET", "/v1/models?all=true", VAL_NONE, &answer))
         return EXIT_FAILED;
-    if (c->is_json)
+    if (c->is_json) {
         cli_print_val(answer, true);
-    else
-        cli_print_rows(c, val_get(answer, slice_str("data")));
+        return EXIT_DONE;
+    }
+    rows = val_get(answer, slice_str("data"));
+    printf("%-16s %-10s %-9s %10s %-13s %s\n", "NAME", "STATUS", "KIND", "MEMORY", "SHA-256",
+           "DESCRIPTION");
+    for (size_t i = 0; i < val_count(rows); i++)
+        print_model(val_at(rows, i));
     return EXIT_DONE;
 }
 
-struct upload {
-    FILE *file;
-    char piece[PIECE_BYTES];
-    uint64_t sent, size;
-    bool is_shown;
-};
-
-static struct slice next_piece(void *ctx)
+static int change(struct cli *c, const char *method, const char *name, const char *tail)
 {
-    struct upload *u = ctx;
-    size_t n = fread(u->piece, 1, sizeof u->piece, u->file);
+    struct val answer;
+    struct buf path;
 
-    u->sent += n;
-    if (u->is_shown)
-        fprintf(stderr, "\ruploading: %3.0f %%%s", 100.0 * (double)u->sent / (double)u->size,
-                n ? "" : "\n");
-    return slice_of(u->piece, n);
+    buf_init(&path, 0);
+    buf_add_str(&path, "/v1/models/");
+    url_encode(slice_str(name), &path);
+    buf_add_str(&path, tail);
+    bool is_done = cli_call(c, method, buf_cstr(&path), VAL_NONE, &answer);
+    buf_release(&path);
+    if (is_done)
+        cli_print_val(answer, c->is_json);
+    return is_done ? EXIT_DONE : EXIT_FAILED;
 }
 
-/* NAME from "path/NAME.gguf". */
-static struct slice base_name(const char *path)
+static int unload(struct cli *c, const char *name, const char *drain_ms)
 {
-    const char *slash = strrchr(path, '/');
-    struct slice name = slice_str(slash ? slash + 1 : path);
+    char tail[64];
 
-    if (name.len > 5 && !memcmp(name.ptr + name.len - 5, ".gguf", 5))
-        name.len -= 5;
-    return name;
-}
-
-static int add(struct cli *c, const char *path, const char *name)
-{
-    static struct upload u;
-    struct error err = { 0 };
-    struct http_reply reply;
-    struct stat st;
-    struct buf url;
-    int code = EXIT_FAILED;
-
-    u = (struct upload){ .file = fopen(path, "rb"), .is_shown = isatty(STDERR_FILENO) };
-    if (!u.file || fstat(fileno(u.file), &st))
-        return cli_fail("cannot read %s: %s", path, strerror(errno));
-    u.size = (uint64_t)st.st_size ? (uint64_t)st.st_size : 1;
-    buf_init(&url, 0);
-    buf_add_str(&url, "/v1/models/");
-    url_encode(name ? slice_str(name) : base_name(path), &url);
-    struct http_call call = { .method = "PUT",
-                              .path = buf_cstr(&url),
-                              .content_type = "application/octet-stream",
-                              .next_piece = next_piece,
-                              .body_ctx = &u };
-    if (http_client_call(c->client, &call, &reply, &err) != OK) {
-        cli_fail("%s", err.text);
-    } else {
-        struct slice body = buf_slice(&reply.body);
-        if (reply.status >= 400)
-            cli_fail("%s", cli_error_text(c, reply.status, body));
-        else
-            printf("%.*s\n", SLICE_ARG(body)), code = EXIT_DONE;
-        http_reply_release(&reply);
-    }
-    buf_release(&url);
-    fclose(u.file);
-    return code;
+    if (!drain_ms)
+        return change(c, "POST", name, "/unload");
+    if (!*drain_ms || strlen(drain_ms) > 9 || drain_ms[strspn(drain_ms, "0123456789")])
+        return cli_misuse("--drain-ms takes a whole number of milliseconds, not '%s'", drain_ms);
+    snprintf(tail, sizeof tail, "/unload?drain_ms=%s", drain_ms);
+    return change(c, "POST", name, tail);
 }
 
 static int run(struct cli *c, int argc, char **argv)
 {
     const char *name = cli_option(&argc, argv, "--name");
+    const char *drain_ms = cli_option(&argc, argv, "--drain-ms");
+    const char *what = argc ? argv[0] : "list";
 
     cli_no_options(argc, argv);
-    if (argc == 0 || (argc == 1 && !strcmp(argv[0], "list")))
+    if (name && (strcmp(what, "add") || argc != 2))
+        return cli_misuse("--name is for one added file");
+    if (drain_ms && strcmp(what, "unload"))
+        return cli_misuse("--drain-ms is for unload");
+    if (argc <= 1 && !strcmp(what, "list"))
         return list(c);
-    if (argc == 2 && !strcmp(argv[0], "add"))
-        return add(c, argv[1], name);
+    if (argc == 2 && !strcmp(what, "load"))
+        return change(c, "POST", argv[1], "/load");
+    if (argc == 2 && !strcmp(what, "unload"))
+        return unload(c, argv[1], drain_ms);
+    if (argc == 2 && !strcmp(what, "remove"))
+        return change(c, "DELETE", argv[1], "");
+    if (argc >= 2 && !strcmp(what, "add"))
+        return model_add(c, argc - 1, argv + 1, name);
     return cli_misuse_of(&command_model);
 }
 
 static const struct command_option options[] = {
-    { "--name", "NAME", "What it is called; from the name of the file unless given." },
+    { "--name", "NAME", "What one added file is called; from its own name unless given." },
+    { "--drain-ms", "N", "How long unloading waits for running requests." },
     { NULL, NULL, NULL },
 };
 
 const struct command command_model = {
     .name = "model",
-    .arguments = "[list | add FILE.gguf]",
-    .help = "Shows the loaded models, or adds one to the node.",
+    .arguments = "[list | load NAME | unload NAME | remove NAME | add FILE.gguf|DIR...]",
+    .help = "Models of the node: lists, loads, unloads, removes, adds.",
     .run = run,
     .options = options,
-    .words = "list add",
-    .about = "An added model is kept by the server and loaded again when it starts.",
+    .words = "list load unload remove add",
+    .about = "An added model is kept by the server and loaded again when it starts. Removing takes "
+             "its file away; unloading gives its memory back until it is loaded again.",
 };

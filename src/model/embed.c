@@ -56,6 +56,8 @@ struct embedder {
     pthread_t thread;
     bool is_started;
     atomic_bool is_stopping;
+    bool is_closed;
+    const char *why;        /* it stopped */
     struct embed_job *jobs; /* owned; in order of their turn */
     uint32_t job_count;
     uint64_t texts, tokens, truncated;
@@ -114,7 +116,9 @@ enum errc embedder_add(struct embedder *e, const struct embed_request *req, stru
         return fail(err, ERR_INVALID, "1 to %d texts can be embedded at once, not %zu", TEXTS_MAX,
                     req->count);
     pthread_mutex_lock(&e->lock);
-    if (e->is_stopping)
+    if (e->is_closed)
+        rc = fail(err, ERR_NOT_FOUND, "the model is being unloaded");
+    else if (e->is_stopping)
         rc = fail(err, ERR_BUSY, "the server is shutting down");
     else if (e->job_count >= e->opt.queue_max)
         rc = fail(err, ERR_BUSY, "%u embedding requests are waiting already", e->job_count);
@@ -289,10 +293,10 @@ static void rotate(struct embedder *e)
     *end = first;
 }
 
-static void finish_all(struct embedder *e, struct embed_job *list)
+static void finish_all(struct embedder *e, struct embed_job *list, const char *why)
 {
     struct error gone;
-    fail(&gone, ERR_GONE, "the embedding was cancelled");
+    fail(&gone, ERR_GONE, "%s", why ? why : "the embedding was cancelled");
     while (list) {
         struct embed_job *next = list->next;
         finish(e, list, list->done == list->count ? NULL : &gone);
@@ -300,24 +304,38 @@ static void finish_all(struct embedder *e, struct embed_job *list)
     }
 }
 
-/* One step failed: everybody in it does, nobody else. */
+/* Takes the jobs of the step out of the list, each once. Under the lock. */
+static struct embed_job *unlink_picked(struct embedder *e, size_t n)
+{
+    struct embed_job *list = NULL, **out = &list;
+    for (size_t i = 0; i < n; i++) {
+        struct embed_job **link = &e->jobs;
+        while (*link && *link != e->picked[i].job)
+            link = &(*link)->next;
+        if (!*link)
+            continue; /* taken with an earlier text of this step */
+        *out = *link;
+        *link = (*link)->next;
+        out = &(*out)->next;
+        *out = NULL;
+        e->job_count--;
+    }
+    return list;
+}
+
+/*
+ * One step failed: everybody in it does, nobody else. All are taken out before the first is freed:
+ * a new request may get the memory, and so the address, of one that has ended.
+ */
 static void fail_picked(struct embedder *e, size_t n, const struct error *err)
 {
-    for (size_t i = 0; i < n; i++) {
-        struct embed_job *job = e->picked[i].job;
-        struct embed_job **link = &e->jobs;
-        pthread_mutex_lock(&e->lock);
-        while (*link && *link != job)
-            link = &(*link)->next;
-        if (*link) {
-            *link = job->next;
-            e->job_count--;
-        } else {
-            job = NULL; /* failed with an earlier text of this step */
-        }
-        pthread_mutex_unlock(&e->lock);
-        if (job)
-            finish(e, job, err);
+    pthread_mutex_lock(&e->lock);
+    struct embed_job *list = unlink_picked(e, n);
+    pthread_mutex_unlock(&e->lock);
+    while (list) {
+        struct embed_job *next = list->next;
+        finish(e, list, err);
+        list = next;
     }
 }
 
@@ -334,8 +352,9 @@ static void *run(void *arg)
         size_t n = e->jobs ? pick(e) : 0;
         /* While tokenising, a request has a place but is not in the list yet. */
         bool is_over = e->is_stopping && e->job_count == 0;
+        const char *why = e->why;
         pthread_mutex_unlock(&e->lock);
-        finish_all(e, ended);
+        finish_all(e, ended, why);
         if (is_over)
             return NULL;
         if (n == 0)
@@ -386,11 +405,19 @@ out:
     return rc;
 }
 
-void embedder_stop(struct embedder *e)
+void embedder_close(struct embedder *e)
+{
+    pthread_mutex_lock(&e->lock);
+    e->is_closed = true;
+    pthread_mutex_unlock(&e->lock);
+}
+
+void embedder_stop(struct embedder *e, const char *why)
 {
     if (!e || !e->is_started)
         return;
     pthread_mutex_lock(&e->lock);
+    e->why = why;
     atomic_store(&e->is_stopping, true);
     pthread_cond_signal(&e->wake);
     pthread_mutex_unlock(&e->lock);
@@ -402,7 +429,7 @@ void embedder_free(struct embedder *e)
 {
     if (!e)
         return;
-    embedder_stop(e);
+    embedder_stop(e, NULL);
     engine_lane_close(e->lane);
     pthread_cond_destroy(&e->wake);
     pthread_mutex_destroy(&e->lock);

@@ -19,15 +19,19 @@ struct embedder_options {
 };
 MUST_CHECK enum errc embedder_new(struct embedder **out, const struct embedder_options *opt,
                                   struct error *err);
+void embedder_close(struct embedder *e); /* new requests are refused, those that are in go on */
 /*
  * Ends what waits with ERR_GONE and joins the thread: no callback comes any more, new requests are
- * refused. NULL is allowed.
+ * refused. why: the text (a literal) of that error; NULL: cancelled. NULL e is allowed.
  */
-void embedder_stop(struct embedder *e);
+void embedder_stop(struct embedder *e, const char *why);
 /* Stops, then frees. NULL is allowed. */
 void embedder_free(struct embedder *e);
 
-/* Tokenises here, on the caller's thread. ERR_BUSY: the queue is full or the embedder stops. */
+/*
+ * Tokenises here, on the caller's thread. ERR_BUSY: the queue is full or the embedder stops;
+ * ERR_NOT_FOUND: it was closed.
+ */
 MUST_CHECK enum errc embedder_add(struct embedder *e, const struct embed_request *req,
                                   struct error *err);
 

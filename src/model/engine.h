@@ -149,10 +149,21 @@ MUST_CHECK enum errc engine_llama_open(struct engine **out, const char *path,
                                        bool (*progress)(void *ctx, double done), void *ctx,
                                        struct error *err);
 
-/* spec: "chat,prefill=4000,decode=100,ctx=4096,script=TEXT" or "embed,dim=384". */
+/* spec: "chat,prefill=4000,decode=100,ctx=4096,memory=MIB,script=TEXT" or "embed,dim=384". */
 MUST_CHECK enum errc engine_sim_open(struct engine **out, const char *spec, struct error *err);
 
+/* What a file says of the model in it: enough to know what loading it will take. */
+struct model_shape {
+    enum model_kind kind;
+    uint64_t file_bytes;
+    uint64_t kv_values; /* kept per token, over all layers */
+    uint32_t context_tokens, vocab_size, heads, width, feed_forward; /* 0 = it does not say */
+};
+
+/* Of what engine_sim_open takes; file_bytes is its option memory=MIB. */
+MUST_CHECK enum errc engine_sim_shape(const char *spec, struct model_shape *out, struct error *err);
+
 /* Checks a GGUF file so far that no count or offset in it leaves the file. */
-MUST_CHECK enum errc gguf_check(const char *path, uint64_t *file_bytes, struct error *err);
+MUST_CHECK enum errc gguf_check(const char *path, struct model_shape *out, struct error *err);
 
 #endif

@@ -595,9 +595,12 @@ static enum errc set_number(struct engine_sim *e, struct slice name, struct slic
         info->context_tokens = (uint32_t)v;
     else if (slice_is(name, "dim") && v >= 1 && v <= DIM_MAX)
         info->dimension = (uint32_t)v;
+    else if (slice_is(name, "memory"))
+        info->file_bytes = (uint64_t)v * MIB;
     else if (!slice_is(name, "slots")) /* the settings decide */
         return fail(err, ERR_INVALID,
-                    "sim: unknown option %.*s=%s; known are prefill, decode, ctx, dim, script",
+                    "sim: unknown option %.*s=%s; known are prefill, decode, ctx, dim, memory, "
+                    "script",
                     SLICE_ARG(name), text);
     return OK;
 }
@@ -658,5 +661,18 @@ enum errc engine_sim_open(struct engine **out, const char *spec, struct error *e
     snprintf(e->base.info.description, sizeof e->base.info.description,
              "simulated %s model (scripted answers)", is_chat ? "chat" : "embedding");
     *out = &e->base;
+    return OK;
+}
+
+enum errc engine_sim_shape(const char *spec, struct model_shape *out, struct error *err)
+{
+    struct engine *e = NULL;
+    enum errc rc = engine_sim_open(&e, spec, err);
+    if (rc != OK)
+        return rc;
+    *out = (struct model_shape){ .kind = e->info.kind,
+                                 .file_bytes = e->info.file_bytes,
+                                 .context_tokens = e->info.context_tokens };
+    engine_free(e);
     return OK;
 }

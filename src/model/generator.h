@@ -96,6 +96,12 @@ struct embed_request {
     void *ctx;
 };
 enum model_kind { MODEL_CHAT, MODEL_EMBEDDING };
+const char *model_kind_name(enum model_kind kind); /* "chat" "embedding" */
+
+/* Only ready ones are found by name. */
+enum model_state { MODEL_LOADING, MODEL_READY, MODEL_LEAVING };
+
+enum { MODELS_MAX = 32 };
 
 struct model_info {
     char name[128];
@@ -104,8 +110,10 @@ struct model_info {
     uint32_t dimension;      /* of embeddings */
     uint64_t parameters;
     uint64_t file_bytes;
+    uint64_t memory_bytes; /* it takes at most */
     uint64_t created_s;    /* loaded at, seconds since 1970 */
-    bool is_ready;         /* it has produced a token or a vector */
+    enum model_state state;
+    char sha256[65];       /* of its file; empty for a simulated one */
     char description[128]; /* "SmolLM2 135M Instruct, Q4_1" */
 };
 
@@ -122,7 +130,10 @@ struct generator {
     /* Text of tokens [0, max) of the text: for splitting by tokens. *len = bytes of that prefix. */
     enum errc (*fit_tokens)(struct generator *g, struct slice model, struct slice text, size_t max,
                             size_t *len, struct error *err);
-    /* Fills up to max infos; returns the number loaded. */
+    /*
+     * Fills up to max infos, of all states; returns the number. One that is being loaded or
+     * unloaded tells its name, state and memory only.
+     */
     size_t (*models)(struct generator *g, struct model_info *out, size_t max);
     enum errc (*model)(struct generator *g, struct slice name, enum model_kind kind,
                        struct model_info *out, struct error *err);

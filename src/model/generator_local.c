@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-static const char *kind_name(enum model_kind kind)
+const char *model_kind_name(enum model_kind kind)
 {
     switch (kind) {
     case MODEL_CHAT:
@@ -17,44 +17,6 @@ static const char *kind_name(enum model_kind kind)
         return "embedding";
     }
     BUG("kind %d", (int)kind);
-}
-
-static enum errc no_model(struct models *m, struct slice name, enum model_kind kind,
-                          struct error *err)
-{
-    char list[160] = "";
-    size_t len = 0;
-    for (size_t i = 0; i < m->count && len < sizeof list; i++)
-        len += (size_t)snprintf(list + len, sizeof list - len, "%s%s (%s)", i ? ", " : "",
-                                m->list[i]->name, kind_name(m->list[i]->engine->info.kind));
-    if (m->count == 0)
-        snprintf(list, sizeof list, "none");
-    if (name.len == 0)
-        return fail(err, ERR_NOT_FOUND, "no %s model is loaded; loaded: %s", kind_name(kind), list);
-    return fail(err, ERR_NOT_FOUND, "no %s model is named %.*s; loaded: %s", kind_name(kind),
-                (int)(name.len < 64 ? name.len : 64), name.ptr, list);
-}
-
-/* Empty name: the setting's, else the first of that kind. is_any: the kind does not matter. */
-static enum errc find(struct models *m, struct slice name, enum model_kind kind, bool is_any,
-                      struct model **out, struct error *err)
-{
-    enum errc rc = OK;
-    if (name.len == 0)
-        name = slice_str(kind == MODEL_CHAT ? m->settings.chat_model : m->settings.embedding_model);
-    *out = NULL;
-    pthread_mutex_lock(&m->lock);
-    for (size_t i = 0; i < m->count && !*out; i++) {
-        struct model *model = m->list[i];
-        bool is_kind = model->engine->info.kind == kind || (is_any && name.len > 0);
-        if (is_kind && (name.len == 0 || slice_is(name, model->name)))
-            *out = model;
-    }
-    if (!*out)
-        rc = no_model(m, name, kind, err);
-    assert(*out || rc != OK);
-    pthread_mutex_unlock(&m->lock);
-    return rc;
 }
 
 static struct models *models_of(struct generator *g)
@@ -93,18 +55,42 @@ out:
     return rc;
 }
 
+/* A model that began to leave after it was found is not found. */
+static enum errc leave(struct models *m, const struct model_wish *wish, struct model *model,
+                       enum errc rc, struct error *err)
+{
+    struct model *again = NULL;
+    struct error gone;
+    model_unref(model);
+    if (rc != ERR_NOT_FOUND)
+        return rc;
+    if (model_ref(m, wish, &again, &gone) == OK)
+        model_unref(again);
+    else
+        *err = gone;
+    return rc;
+}
+
 static enum errc submit(struct generator *g, const struct gen_request *req, struct error *err)
 {
+    struct models *m = models_of(g);
+    struct model_wish wish = { .name = req->model, .kind = MODEL_CHAT };
     struct model *model = NULL;
-    enum errc rc = find(models_of(g), req->model, MODEL_CHAT, false, &model, err);
-    return rc == OK ? model_submit(model, req, err) : rc;
+    enum errc rc = model_ref(m, &wish, &model, err);
+    if (rc != OK)
+        return rc;
+    return leave(m, &wish, model, model_submit(model, req, err), err);
 }
 
 static enum errc embed(struct generator *g, const struct embed_request *req, struct error *err)
 {
+    struct models *m = models_of(g);
+    struct model_wish wish = { .name = req->model, .kind = MODEL_EMBEDDING };
     struct model *model = NULL;
-    enum errc rc = find(models_of(g), req->model, MODEL_EMBEDDING, false, &model, err);
-    return rc == OK ? embedder_add(model->embedder, req, err) : rc;
+    enum errc rc = model_ref(m, &wish, &model, err);
+    if (rc != OK)
+        return rc;
+    return leave(m, &wish, model, embedder_add(model->embedder, req, err), err);
 }
 
 /* Of an embedding model with its start and end tokens: that is what must fit its window. */
@@ -119,11 +105,14 @@ static size_t count_of(struct model *model, struct slice text)
 static enum errc count_tokens(struct generator *g, struct slice name, struct slice text,
                               size_t *count, struct error *err)
 {
+    struct model_wish wish = { .name = name, .kind = MODEL_CHAT, .is_any = true };
     struct model *model = NULL;
-    enum errc rc = find(models_of(g), name, MODEL_CHAT, true, &model, err);
-    if (rc == OK)
-        *count = count_of(model, text);
-    return rc;
+    enum errc rc = model_ref(models_of(g), &wish, &model, err);
+    if (rc != OK)
+        return rc;
+    *count = count_of(model, text);
+    model_unref(model);
+    return OK;
 }
 
 /* len or a little less, so that no character is cut. */
@@ -175,18 +164,28 @@ static size_t fitting(struct model *model, struct slice text, size_t max)
 static enum errc fit_tokens(struct generator *g, struct slice name, struct slice text, size_t max,
                             size_t *len, struct error *err)
 {
+    struct model_wish wish = { .name = name, .kind = MODEL_CHAT, .is_any = true };
     struct model *model = NULL;
-    enum errc rc = find(models_of(g), name, MODEL_CHAT, true, &model, err);
-    if (rc == OK)
-        *len = text.len ? fitting(model, text, max) : 0;
-    return rc;
+    enum errc rc = model_ref(models_of(g), &wish, &model, err);
+    if (rc != OK)
+        return rc;
+    *len = text.len ? fitting(model, text, max) : 0;
+    model_unref(model);
+    return OK;
 }
 
+/* With the lock held, or a reference. */
 static void fill_info(const struct model *model, struct model_info *out)
 {
-    const struct engine_info *info = &model->engine->info;
+    const struct engine_info *info;
     memset(out, 0, sizeof *out);
     snprintf(out->name, sizeof out->name, "%s", model->name);
+    out->state = model->state;
+    out->memory_bytes = footprint_sum(&model->footprint);
+    if (model->state != MODEL_READY)
+        return;
+    info = &model->engine->info;
+    snprintf(out->sha256, sizeof out->sha256, "%s", model->sha256);
     snprintf(out->description, sizeof out->description, "%s", info->description);
     out->kind = info->kind;
     out->context_tokens = model->context;
@@ -194,7 +193,6 @@ static void fill_info(const struct model *model, struct model_info *out)
     out->parameters = info->parameters;
     out->file_bytes = info->file_bytes;
     out->created_s = model->created_s;
-    out->is_ready = model->is_ready;
 }
 
 static size_t list(struct generator *g, struct model_info *out, size_t max)
@@ -211,11 +209,14 @@ static size_t list(struct generator *g, struct model_info *out, size_t max)
 static enum errc get_model(struct generator *g, struct slice name, enum model_kind kind,
                            struct model_info *out, struct error *err)
 {
+    struct model_wish wish = { .name = name, .kind = kind };
     struct model *model = NULL;
-    enum errc rc = find(models_of(g), name, kind, false, &model, err);
-    if (rc == OK)
-        fill_info(model, out);
-    return rc;
+    enum errc rc = model_ref(models_of(g), &wish, &model, err);
+    if (rc != OK)
+        return rc;
+    fill_info(model, out);
+    model_unref(model);
+    return OK;
 }
 
 void generator_local_init(struct models *m)

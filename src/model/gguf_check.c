@@ -21,6 +21,7 @@ enum {
     MAX_TENSOR_NAME = 63,
     MAX_DIMS = 4,
     MAX_LAYERS = 4096,
+    DIM_MAX = 1 << 24, /* larger ones count as this */
     ALIGNMENT_MIN = 32,
     POOLING_MAX = 4,
     TYPE_COUNT = 43,
@@ -46,6 +47,12 @@ static const struct {
     [40] = { 64, 36 },   [41] = { 128, 18 },  [42] = { 64, 18 },
 };
 
+/* Numbers of the architecture; of several, the largest. */
+struct dims {
+    uint64_t kv_heads; /* over all layers, when each has its own number */
+    uint32_t layers, heads, kv_heads_each, width, feed_forward, context, key, value, pooling;
+};
+
 struct reader {
     FILE *file;
     const char *path;
@@ -53,6 +60,7 @@ struct reader {
     uint64_t alignment;
     uint64_t token_count, score_count, type_count; /* of the tokeniser */
     bool has_architecture;
+    struct dims dims;
     struct error *err;
 };
 
@@ -138,6 +146,58 @@ static enum errc note_array(struct reader *r, const char *key, uint32_t type, ui
     return is_ok ? OK : bad(r, "a list of the vocabulary has the wrong type");
 }
 
+/* Where a number of the architecture goes; NULL: nobody asks for it. */
+static uint32_t *dim_of(struct dims *d, const char *key)
+{
+    const struct {
+        const char *end;
+        uint32_t *to;
+    } known[] = {
+        { ".block_count", &d->layers },
+        { ".attention.head_count", &d->heads },
+        { ".attention.head_count_kv", &d->kv_heads_each },
+        { ".attention.key_length", &d->key },
+        { ".attention.value_length", &d->value },
+        { ".embedding_length", &d->width },
+        { ".feed_forward_length", &d->feed_forward },
+        { ".context_length", &d->context },
+        { ".pooling_type", &d->pooling },
+    };
+    for (size_t i = 0; i < ARRAY_LEN(known); i++)
+        if (ends_with(key, known[i].end))
+            return known[i].to;
+    return NULL;
+}
+
+static void note_number(struct reader *r, const char *key, uint32_t type, uint32_t v)
+{
+    uint32_t *to =
+        type == KV_UINT32 || (type == KV_INT32 && v <= INT32_MAX) ? dim_of(&r->dims, key) : NULL;
+    v = v < DIM_MAX ? v : DIM_MAX;
+    if (to && v > *to)
+        *to = v;
+}
+
+/* Models whose layers differ have a list where others have a number. */
+static enum errc note_list(struct reader *r, const char *key, uint32_t type, uint64_t *count)
+{
+    bool is_kv = ends_with(key, ".attention.head_count_kv");
+    uint64_t sum = 0;
+    enum errc rc = OK;
+    if ((type != KV_UINT32 && type != KV_INT32) || *count > MAX_LAYERS || !dim_of(&r->dims, key))
+        return OK;
+    for (; *count > 0; (*count)--) {
+        uint32_t v = 0;
+        TRY(take(r, &v, sizeof v));
+        note_number(r, key, type, v);
+        sum += v < DIM_MAX ? v : DIM_MAX;
+    }
+    if (is_kv && sum > r->dims.kv_heads)
+        r->dims.kv_heads = sum;
+out:
+    return rc;
+}
+
 static enum errc check_array(struct reader *r, const char *key)
 {
     uint32_t type = 0;
@@ -156,6 +216,7 @@ static enum errc check_array(struct reader *r, const char *key)
         goto out;
     }
     if (type != KV_STRING) {
+        TRY(note_list(r, key, type, &count));
         rc = skip(r, count * least);
         goto out;
     }
@@ -193,7 +254,10 @@ static enum errc check_number(struct reader *r, const char *key, uint32_t type)
         return rc;
     memcpy(&v, raw, sizeof v);
     const char *what = bad_value(r, key, type, v);
-    return what ? bad(r, what) : OK;
+    if (what)
+        return bad(r, what);
+    note_number(r, key, type, v);
+    return OK;
 }
 
 static enum errc check_pair(struct reader *r)
@@ -317,7 +381,27 @@ out:
     return rc;
 }
 
-enum errc gguf_check(const char *path, uint64_t *file_bytes, struct error *err)
+static void tell_shape(const struct reader *r, struct model_shape *out)
+{
+    const struct dims *d = &r->dims;
+    uint32_t heads = d->heads ? d->heads : 1;
+    uint64_t each = d->kv_heads_each ? d->kv_heads_each : heads;
+    uint64_t kv_heads = d->kv_heads ? d->kv_heads : each * d->layers;
+    uint64_t key = d->key ? d->key : d->width / heads;
+    uint64_t value = d->value ? d->value : d->width / heads;
+    *out = (struct model_shape){
+        .kind = d->pooling ? MODEL_EMBEDDING : MODEL_CHAT,
+        .file_bytes = r->size,
+        .kv_values = kv_heads * (key + value),
+        .context_tokens = d->context,
+        .vocab_size = (uint32_t)r->token_count,
+        .heads = heads,
+        .width = d->width,
+        .feed_forward = d->feed_forward,
+    };
+}
+
+enum errc gguf_check(const char *path, struct model_shape *out, struct error *err)
 {
     struct reader r = { .path = path, .alignment = 32, .err = err };
     struct stat st;
@@ -331,8 +415,8 @@ enum errc gguf_check(const char *path, uint64_t *file_bytes, struct error *err)
         goto out;
     }
     r.size = (uint64_t)st.st_size;
-    *file_bytes = r.size;
-    rc = check_all(&r);
+    TRY(check_all(&r));
+    tell_shape(&r, out);
 out:
     fclose(r.file);
     return rc;

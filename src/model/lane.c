@@ -197,39 +197,45 @@ static void end_job(struct lane *lane, int id, enum gen_finish finish, const str
     gen_job_finish(job, finish, err);
 }
 
-static void end_waiting(struct gen_job *job, bool is_late)
+/* Does a generation end before its time, and how? err is filled for GEN_FAILED. */
+static bool ends_early(struct lane *lane, const struct gen_job *job, enum gen_finish *finish,
+                       struct error *err)
 {
-    struct error err;
-    if (is_late) {
-        fail(&err, ERR_TIMEOUT, "the generation was still waiting at its deadline");
-        gen_job_finish(job, GEN_FAILED, &err);
-    } else {
-        gen_job_finish(job, GEN_CANCELLED, NULL);
-    }
+    const char *why = sched_stop_reason(lane->opt.sched);
+    *finish = GEN_CANCELLED;
+    if (gen_job_is_cancelled(job))
+        return true;
+    if (sched_is_stopping(lane->opt.sched) && !why)
+        return true;
+    *finish = GEN_FAILED;
+    if (sched_is_stopping(lane->opt.sched))
+        fail(err, ERR_GONE, "%s", why);
+    else if (now() < job->deadline_us)
+        return false;
+    else if (job->admitted_us)
+        fail(err, ERR_TIMEOUT, "the generation ran into its deadline after %u tokens",
+             job->count - job->prompt_len);
+    else
+        fail(err, ERR_TIMEOUT, "the generation was still waiting at its deadline");
+    return true;
 }
 
 static void end_unwanted(struct lane *lane)
 {
-    uint64_t t = now();
-    bool is_stopping = sched_is_stopping(lane->opt.sched);
-    struct gen_job *dead = sched_sweep(lane->opt.sched, t);
+    enum gen_finish finish;
+    struct error err;
+    struct gen_job *dead = sched_sweep(lane->opt.sched, now());
     while (dead) {
         struct gen_job *next = dead->next;
-        end_waiting(dead, !is_stopping && !gen_job_is_cancelled(dead) && t >= dead->deadline_us);
+        if (!ends_early(lane, dead, &finish, &err)) /* it was swept, so it does */
+            finish = GEN_CANCELLED;
+        gen_job_finish(dead, finish, finish == GEN_FAILED ? &err : NULL);
         dead = next;
     }
     for (uint32_t id = 0; id < lane->opt.seq_max; id++) {
         struct gen_job *job = lane->jobs[id];
-        struct error err;
-        if (!job)
-            continue;
-        if (is_stopping || gen_job_is_cancelled(job)) {
-            end_job(lane, (int)id, GEN_CANCELLED, NULL);
-        } else if (t >= job->deadline_us) {
-            fail(&err, ERR_TIMEOUT, "the generation ran into its deadline after %u tokens",
-                 job->count - job->prompt_len);
-            end_job(lane, (int)id, GEN_FAILED, &err);
-        }
+        if (job && ends_early(lane, job, &finish, &err))
+            end_job(lane, (int)id, finish, finish == GEN_FAILED ? &err : NULL);
     }
 }
 

@@ -40,7 +40,8 @@ struct sched {
     uint32_t waiting;
     struct sched_options opt;
     struct lane_view lanes[LANES_MAX];
-    atomic_bool is_stopping;
+    atomic_bool is_stopping, is_closed;
+    const char *_Atomic why;
 };
 
 struct sched *sched_new(const struct sched_options *opt)
@@ -70,7 +71,9 @@ enum errc sched_add(struct sched *s, struct gen_job *job, struct error *err)
 {
     enum errc rc = OK;
     pthread_mutex_lock(&s->lock);
-    if (s->is_stopping) {
+    if (s->is_closed) {
+        rc = fail(err, ERR_NOT_FOUND, "the model is being unloaded");
+    } else if (s->is_stopping) {
         rc = fail(err, ERR_BUSY, "the server is shutting down");
     } else if (s->waiting >= s->opt.queue_max) {
         rc = fail(err, ERR_BUSY, "%u generations are waiting already", s->waiting);
@@ -236,9 +239,23 @@ bool sched_wait(struct sched *s)
     return is_open;
 }
 
-void sched_stop(struct sched *s)
+void sched_close(struct sched *s)
 {
     pthread_mutex_lock(&s->lock);
+    atomic_store(&s->is_closed, true);
+    pthread_mutex_unlock(&s->lock);
+}
+
+const char *sched_stop_reason(struct sched *s)
+{
+    return atomic_load(&s->why);
+}
+
+void sched_stop(struct sched *s, const char *why)
+{
+    pthread_mutex_lock(&s->lock);
+    if (!s->is_stopping)
+        atomic_store(&s->why, why);
     atomic_store(&s->is_stopping, true);
     pthread_cond_broadcast(&s->wake);
     pthread_mutex_unlock(&s->lock);

@@ -24,7 +24,7 @@ struct sched_options {
 struct sched *sched_new(const struct sched_options *opt);
 void sched_free(struct sched *s); /* must be empty */
 
-/* Keeps the job on OK. ERR_BUSY: the queue is full or the model is closing. */
+/* Keeps the job on OK. ERR_BUSY: the queue is full; ERR_NOT_FOUND: it was closed. */
 MUST_CHECK enum errc sched_add(struct sched *s, struct gen_job *job, struct error *err);
 
 /* The next job for a lane, or NULL. It counts as running there. */
@@ -38,7 +38,10 @@ struct gen_job *sched_sweep(struct sched *s, uint64_t now_us);
 
 /* Sleeps until there may be work. False: stopping. */
 bool sched_wait(struct sched *s);
-void sched_stop(struct sched *s); /* for good; new jobs are refused */
+void sched_close(struct sched *s); /* new jobs are refused, those that are in go on */
+/* For good: what is in ends, with ERR_GONE and this text (a literal), or cancelled when NULL. */
+void sched_stop(struct sched *s, const char *why);
+const char *sched_stop_reason(struct sched *s);
 bool sched_is_stopping(struct sched *s);
 
 /* No other lane works, and nobody waits for a place. */

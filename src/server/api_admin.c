@@ -23,8 +23,6 @@ static const char *not_ready(struct request *r, struct error *err)
         return "shutting down";
     if (store_check_writable(r->ctx->store, err) != OK)
         return err->text;
-    if (!models_are_ready(r->ctx->models))
-        return "a model has not produced a token yet";
     return NULL;
 }
 
@@ -43,17 +41,20 @@ static void get_readyz(struct request *r)
 
 static void put_models(struct reply *a)
 {
-    struct model_info infos[SERVER_MODELS_MAX];
+    struct model_info infos[MODELS_MAX];
     struct generator *g = a->r->ctx->generator;
     size_t n = g->models(g, infos, ARRAY_LEN(infos));
 
     reply_list(a, "models");
     for (size_t i = 0; i < n && i < ARRAY_LEN(infos); i++) {
+        bool is_ready = infos[i].state == MODEL_READY;
         reply_open(a, NULL);
         reply_str(a, "name", infos[i].name);
-        reply_str(a, "kind", infos[i].kind == MODEL_CHAT ? "chat" : "embedding");
-        reply_str(a, "description", infos[i].description);
-        reply_bool(a, "ready", infos[i].is_ready);
+        if (is_ready) {
+            reply_str(a, "kind", model_kind_name(infos[i].kind));
+            reply_str(a, "description", infos[i].description);
+        }
+        reply_bool(a, "ready", is_ready);
         reply_close(a);
     }
     reply_close(a);
@@ -122,6 +123,8 @@ static void get_status(struct request *r)
     reply_int(&a, "promptTokens", (int64_t)m.prompt_tokens);
     reply_int(&a, "completionTokens", (int64_t)m.completion_tokens);
     reply_int(&a, "cachedTokens", (int64_t)m.cached_tokens);
+    reply_int(&a, "memoryBytes", (int64_t)m.memory_bytes);
+    reply_int(&a, "memoryLimitBytes", (int64_t)m.memory_limit_bytes);
     reply_close(&a);
     put_models(&a);
     reply_close(&a);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /v1: models, chat/completions, completions, embeddings.
+ * /v1: chat/completions, completions, embeddings.
  *
  * Tokens arrive on a lane's thread, which only copies them and wakes the
  * request; JSON is made on a worker.
@@ -444,62 +444,7 @@ out:
         request_fail(r, &err);
 }
 
-/* ---- models ---- */
-
-static void put_model(struct reply *a, const struct model_info *m)
-{
-    reply_str(a, "id", m->name);
-    reply_str(a, "object", "model");
-    reply_int(a, "created", (int64_t)m->created_s);
-    reply_str(a, "owned_by", "themis");
-    reply_str(a, "kind", m->kind == MODEL_CHAT ? "chat" : "embedding");
-    reply_str(a, "description", m->description);
-    reply_int(a, "context_tokens", m->context_tokens);
-    if (m->kind == MODEL_EMBEDDING)
-        reply_int(a, "dimension", m->dimension);
-}
-
-static void list_models(struct request *r)
-{
-    struct model_info infos[SERVER_MODELS_MAX];
-    struct generator *g = r->ctx->generator;
-    size_t n = g->models(g, infos, ARRAY_LEN(infos));
-    struct reply a;
-
-    reply_begin(&a, r);
-    reply_str(&a, "object", "list");
-    reply_list(&a, "data");
-    for (size_t i = 0; i < n && i < ARRAY_LEN(infos); i++) {
-        reply_open(&a, NULL);
-        put_model(&a, &infos[i]);
-        reply_close(&a);
-    }
-    reply_close(&a);
-    reply_send_bare(&a, 200);
-}
-
-static void get_model(struct request *r)
-{
-    struct error err = { 0 };
-    struct model_info info;
-    struct generator *g = r->ctx->generator;
-    struct reply a;
-
-    if (g->model(g, r->params[0], MODEL_CHAT, &info, &err) != OK) {
-        err = (struct error){ 0 };
-        if (g->model(g, r->params[0], MODEL_EMBEDDING, &info, &err) != OK) {
-            request_fail(r, &err);
-            return;
-        }
-    }
-    reply_begin(&a, r);
-    put_model(&a, &info);
-    reply_send_bare(&a, 200);
-}
-
 const struct route api_openai_routes[] = {
-    { METHOD_GET, "/v1/models", ROLE_USER, ON_POOL, 0, list_models, "Loaded models." },
-    { METHOD_GET, "/v1/models/{name*}", ROLE_USER, ON_POOL, 0, get_model, "One model." },
     { METHOD_POST, "/v1/chat/completions", ROLE_USER, ON_POOL, BODY_MAX, post_chat,
       "Answers a conversation." },
     { METHOD_POST, "/v1/completions", ROLE_USER, ON_POOL, BODY_MAX, post_completion,

@@ -21,6 +21,7 @@
 struct admission;
 struct audit;
 struct change_hub;
+struct server_model;
 
 /* Requests whose passwords wait to be compared; loop thread. */
 struct proof_queue {
@@ -33,7 +34,10 @@ struct server_ctx {
     struct store *store;
     struct models *models;
     struct generator *generator;
+    const struct server_model *named; /* models of the command line */
+    size_t named_count;
     struct pool *pool;
+    struct pool *model_pool; /* one thread: models are loaded and unloaded one after the other */
     struct loop *loop;
     struct users *users;
     struct auth *auth;

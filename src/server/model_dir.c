@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/model_dir.h"
 #include "base/log.h"
+#include "base/manifest.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char model_end[] = ".gguf", part_end[] = ".part";
+static const char model_end[] = ".gguf", part_end[] = ".part", digest_end[] = ".sha256";
 
 /* True when nobody writes it, and nobody will before fd is closed. */
 static bool lock_part(int fd)
@@ -18,6 +19,16 @@ static bool lock_part(int fd)
     struct stat st;
 
     return !flock(fd, LOCK_EX | LOCK_NB) && !fstat(fd, &st) && st.st_nlink > 0;
+}
+
+/* What a crash left may be read-only already. */
+static int open_part(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0640);
+
+    if (fd < 0 && errno == EACCES && !chmod(path, 0640))
+        fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0640);
+    return fd;
 }
 
 enum errc model_part_open(struct model_part *p, const char *dir, const char *name,
@@ -29,7 +40,7 @@ enum errc model_part_open(struct model_part *p, const char *dir, const char *nam
     snprintf(p->dir, sizeof p->dir, "%s", dir);
     snprintf(p->path, sizeof p->path, "%s/%s%s", dir, name, model_end);
     snprintf(p->part, sizeof p->part, "%s/.%s%s", dir, name, part_end);
-    p->fd = open(p->part, O_WRONLY | O_CREAT | O_CLOEXEC, 0640);
+    p->fd = open_part(p->part);
     if (p->fd < 0)
         return fail_os(err, "write", p->part);
     if (!lock_part(p->fd)) {
@@ -56,18 +67,28 @@ enum errc model_part_write(struct model_part *p, struct slice bytes, struct erro
 
 enum errc model_part_sync(struct model_part *p, struct error *err)
 {
-    return fsync(p->fd) ? fail_os(err, "sync", p->part) : OK;
+    return fchmod(p->fd, 0440) || fsync(p->fd) ? fail_os(err, "sync", p->part) : OK;
 }
 
-enum errc model_part_keep(struct model_part *p, struct error *err)
+/*
+ * Without a digest a file counts as not yet looked at, with another file's as damaged. So the old
+ * digest goes first and the new one comes last.
+ */
+enum errc model_part_keep(struct model_part *p, const char *sha256, struct error *err)
 {
+    char digest[MODEL_PATH_BYTES + sizeof digest_end];
+    enum errc rc = OK;
+
+    snprintf(digest, sizeof digest, "%s%s", p->path, digest_end);
+    if (unlink(digest) && errno != ENOENT)
+        return fail_os(err, "remove", digest);
+    TRY(folder_sync(p->dir, err));
     if (rename(p->part, p->path))
         return fail_os(err, "name", p->path);
     p->is_kept = true;
-    int dir = open(p->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    enum errc rc = dir < 0 || fsync(dir) ? fail_os(err, "sync", p->dir) : OK;
-    if (dir >= 0)
-        close(dir);
+    TRY(folder_sync(p->dir, err));
+    rc = model_digest_write(p->path, sha256, err);
+out:
     return rc;
 }
 
@@ -79,6 +100,114 @@ void model_part_close(struct model_part *p)
         unlink(p->part);
     close(p->fd);
     p->is_open = false;
+}
+
+/* ---- digests ---- */
+
+enum { DIGEST_CHARS = 64 };
+
+static bool is_digest(const char *text)
+{
+    return strspn(text, "0123456789abcdef") == DIGEST_CHARS;
+}
+
+enum errc model_digest_read(const char *path, char sha256[65], struct error *err)
+{
+    char file[MODEL_PATH_BYTES + sizeof digest_end], text[DIGEST_CHARS + 2] = "";
+
+    sha256[0] = 0;
+    snprintf(file, sizeof file, "%s%s", path, digest_end);
+    FILE *f = fopen(file, "re");
+    if (!f)
+        return errno == ENOENT ? OK : fail_os(err, "read", file);
+    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    fclose(f);
+    if (!is_digest(text))
+        return fail(err, ERR_CORRUPT,
+                    "%s does not begin with a SHA-256; without it the file counts "
+                    "as new",
+                    file);
+    memcpy(sha256, text, DIGEST_CHARS);
+    sha256[DIGEST_CHARS] = 0;
+    return OK;
+}
+
+static enum errc write_line(const char *path, const char *line, struct error *err)
+{
+    size_t len = strlen(line);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
+
+    if (fd < 0)
+        return fail_os(err, "write", path);
+    bool is_written = write(fd, line, len) == (ssize_t)len && !fsync(fd);
+    enum errc rc = is_written ? OK : fail_os(err, "write", path);
+    close(fd);
+    return rc;
+}
+
+enum errc model_digest_write(const char *path, const char *sha256, struct error *err)
+{
+    char file[MODEL_PATH_BYTES + sizeof digest_end], part[MODEL_PATH_BYTES + 32];
+    char dir[MODEL_PATH_BYTES], line[MODEL_PATH_BYTES];
+    const char *slash = strrchr(path, '/');
+    int n = (int)(slash - path);
+    enum errc rc = OK;
+
+    snprintf(dir, sizeof dir, "%.*s", n, path);
+    snprintf(file, sizeof file, "%s%s", path, digest_end);
+    snprintf(part, sizeof part, "%s/.%s%s%s", dir, slash + 1, digest_end, part_end);
+    snprintf(line, sizeof line, "%s  %s\n", sha256, slash + 1);
+    TRY(write_line(part, line, err));
+    if (rename(part, file))
+        return fail_os(err, "name", file);
+    rc = folder_sync(dir, err);
+out:
+    if (rc != OK)
+        unlink(part);
+    return rc;
+}
+
+/* ---- what requests name ---- */
+
+static bool is_within(const char *dir, const char *path)
+{
+    char *real_dir = realpath(dir, NULL), *real = realpath(path, NULL);
+    size_t n = real_dir ? strlen(real_dir) : 0;
+    bool is_in = real_dir && real && !strncmp(real, real_dir, n) && real[n] == '/';
+
+    free(real_dir);
+    free(real);
+    return is_in;
+}
+
+enum errc model_dir_find(const char *dir, struct slice name, char path[MODEL_PATH_BYTES],
+                         struct error *err)
+{
+    struct stat st;
+
+    if (!slice_is_file_name(name, MODEL_NAME_BYTES))
+        return fail(err, ERR_INVALID, "a model's name is 1 to %d of A-Z a-z 0-9 . _ -",
+                    MODEL_NAME_BYTES);
+    snprintf(path, MODEL_PATH_BYTES, "%s/%.*s%s", dir, SLICE_ARG(name), model_end);
+    if (stat(path, &st) || !S_ISREG(st.st_mode))
+        return fail(err, ERR_NOT_FOUND, "models_dir has no file %.*s%s", SLICE_ARG(name),
+                    model_end);
+    if (!is_within(dir, path))
+        return fail(err, ERR_FORBIDDEN, "%.*s%s is a link that leads out of models_dir",
+                    SLICE_ARG(name), model_end);
+    return OK;
+}
+
+enum errc model_dir_remove(const char *dir, const char *path, struct error *err)
+{
+    char digest[MODEL_PATH_BYTES + sizeof digest_end];
+
+    snprintf(digest, sizeof digest, "%s%s", path, digest_end);
+    if (unlink(path))
+        return fail_os(err, "remove", path);
+    if (unlink(digest) && errno != ENOENT)
+        return fail_os(err, "remove", digest);
+    return folder_sync(dir, err);
 }
 
 /* ---- walking ---- */
@@ -102,7 +231,7 @@ static int is_model(const struct dirent *d)
 
 static void remove_left_part(const char *path)
 {
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
 
     if (fd < 0)
         return;
@@ -111,7 +240,7 @@ static void remove_left_part(const char *path)
     close(fd);
 }
 
-static void remove_left_parts(const char *dir)
+void model_dir_clean(const char *dir)
 {
     struct dirent **list;
     char path[MODEL_PATH_BYTES];
@@ -135,7 +264,6 @@ enum errc model_dir_walk(const char *dir,
     char path[MODEL_PATH_BYTES];
     enum errc rc = OK;
 
-    remove_left_parts(dir);
     int n = scandir(dir, &list, is_model, alphasort);
     for (int i = 0; i < n; i++) {
         char *file = list[i]->d_name;

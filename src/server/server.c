@@ -18,6 +18,7 @@
 #include "server/certificate.h"
 #include "server/change_hub.h"
 #include "server/context.h"
+#include "server/model_change.h"
 #include "server/model_dir.h"
 #include "server/notify.h"
 #include "server/query_list.h"
@@ -29,7 +30,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TICK_MS = 100, CHORES_MS = 1000 };
+enum { TICK_MS = 100, CHORES_MS = 1000, MODEL_CHANGES_MAX = 16 };
 
 struct server {
     struct server_ctx ctx;
@@ -174,7 +175,7 @@ static enum errc load_added(void *arg, const char *name, const char *path, struc
     struct server *s = arg;
     struct error why = { 0 };
 
-    if (models_load(s->ctx.models, name, path, &why) != OK && !should_stop(s))
+    if (model_load_file(&s->ctx, name, path, &why) != OK && !should_stop(s))
         log_warn("server", "%s; the node starts without it", why.text);
     return check_stop(s, err);
 }
@@ -232,10 +233,14 @@ static enum errc open_parts(struct server *s, struct error *err)
     else
         snprintf(ctx->models_dir, sizeof ctx->models_dir, "%s/models", s->opt.data);
     TRY(check_stop(s, err));
-    TRY(model_dir_walk(ctx->models_dir, load_added, s, err));
     ctx->generator = models_generator(ctx->models);
+    ctx->named = s->opt.models;
+    ctx->named_count = s->opt.model_count;
+    model_dir_clean(ctx->models_dir);
+    TRY(model_dir_walk(ctx->models_dir, load_added, s, err));
     embedder = embed_writes(ctx->generator);
     TRY(store_start_embedding(ctx->store, &embedder, err));
+    TRY(pool_new(&ctx->model_pool, "models", 1, MODEL_CHANGES_MAX, err));
     TRY(pool_new(&ctx->pool, "worker", workers, (unsigned)set->worker_queue, err));
     ctx->changes = change_hub_new(ctx->store, (unsigned)set->max_change_feeds, workers / 2);
     ctx->cursors = cursors_new((size_t)set->max_cursors, 0);
@@ -378,9 +383,11 @@ void server_close(struct server *s)
     s->http = NULL;
     sleep_calls_stop(s->ctx.sleeps);
     models_stop(s->ctx.models);
+    pool_stop(s->ctx.model_pool); /* its requests are woken; workers may still post to it */
     if (s->ctx.store)
         store_stop_embedding(s->ctx.store);
     pool_free(s->ctx.pool);
+    pool_free(s->ctx.model_pool);
     cursors_free(s->ctx.cursors);
     stream_txns_free(s->ctx.streams);
     query_list_free(s->ctx.queries);

@@ -87,6 +87,8 @@ struct vector_embedder {
 MUST_CHECK enum errc store_start_embedding(struct store *s, const struct vector_embedder *e,
                                            struct error *err);
 void store_stop_embedding(struct store *s);
+/* Texts that wait after a failure are tried again now: a model has come. */
+void store_retry_embedding(struct store *s);
 
 /* What graphs of vectors are made with: "FAISS 1.12.0 AVX2". */
 const char *vector_engine(void);

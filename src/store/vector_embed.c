@@ -339,6 +339,19 @@ static void *embed_main(void *arg)
 
 /* ---- who embeds ---- */
 
+void store_retry_embedding(struct store *s)
+{
+    struct vectors *v = s->vectors;
+    pthread_mutex_lock(&v->lock);
+    for (size_t i = 0; i < v->index_count; i++) {
+        v->indexes[i]->embed_at_us = 0;
+        v->indexes[i]->embed_pause_us = 0;
+    }
+    v->has_notes = true;
+    pthread_cond_signal(&v->notes);
+    pthread_mutex_unlock(&v->lock);
+}
+
 void store_stop_embedding(struct store *s)
 {
     struct vectors *v = s->vectors;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models sent to a node: kept over a restart, and a broken-off upload leaves nothing behind."""
+import hashlib
 import time
 
 import pytest
@@ -41,7 +42,10 @@ def test_upload_is_kept(start, model):
     server.kill()
     again = start({})
     assert loaded(again) == ["one"]
-    assert [file.name for file in (again.data / "models").iterdir()] == ["one.gguf"]
+    files = sorted((again.data / "models").iterdir())
+    assert [file.name for file in files] == ["one.gguf", "one.gguf.sha256"]
+    assert files[0].stat().st_mode & 0o777 == 0o440  # nobody edits it in place by mistake
+    assert files[1].read_text() == f"{hashlib.sha256(model).hexdigest()}  one.gguf\n"
 
 
 def test_upload_after_a_crash(start, model):

@@ -141,6 +141,18 @@ static inline void load(struct models *m, const char *name, const char *path)
         fail_msg("%s", err.text);
 }
 
+static inline void ok(enum errc rc, const struct error *err)
+{
+    if (rc != OK)
+        fail_msg("%s", err->text);
+}
+
+static inline void submit(struct models *m, const struct gen_request *r)
+{
+    struct error err;
+    ok(models_generator(m)->submit(models_generator(m), r, &err), &err);
+}
+
 struct vectors {
     pthread_mutex_t lock;
     pthread_cond_t wake;

@@ -2,6 +2,7 @@
 /* Embedding over the scripted engine: vectors, fairness, truncation, cancelling. */
 #include "base/fault.h"
 #include "collect.h"
+#include "model/embed.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -188,6 +189,61 @@ static void a_failed_step_fails_its_texts_only(void **state)
     models_free(m);
 }
 
+struct seen_at_end {
+    struct embedder *e;
+    struct vectors v;
+    uint32_t waiting;
+};
+
+static void look_at_queue(void *ctx, const struct embed_result *r)
+{
+    struct seen_at_end *s = ctx;
+    struct embedder_stats stats;
+    embedder_stats(s->e, &stats);
+    s->waiting = stats.waiting;
+    vectors_done(&s->v, r);
+}
+
+/*
+ * Everybody of a failed step is out of the queue before the first is told and freed: who comes
+ * then may get the address of one that has ended, and must not be taken for it.
+ */
+static void a_failed_step_spares_who_comes_meanwhile(void **state)
+{
+    (void)state;
+    struct engine *engine = NULL;
+    struct embedder *e = NULL;
+    struct error err;
+    struct seen_at_end ends[3];
+    struct slice word = slice_str("word");
+    ok(engine_sim_open(&engine, "embed,dim=16,prefill=50", &err), &err);
+    ok(embedder_new(
+           &e, &(struct embedder_options){ .engine = engine, .window = 64, .queue_max = 8 }, &err),
+       &err);
+    fault_arm("model.embed", 2);
+    for (int i = 0; i < 3; i++) {
+        ends[i].e = e;
+        vectors_init(&ends[i].v);
+        struct embed_request r = {
+            .texts = &word, .count = 1, .on_done = look_at_queue, .ctx = &ends[i]
+        };
+        ok(embedder_add(e, &r, &err), &err);
+        nap_ms(i ? 0 : 20); /* the step of the first lets the others queue */
+    }
+    for (int i = 0; i < 3; i++)
+        vectors_wait(&ends[i].v);
+    fault_disarm();
+    assert_false(ends[0].v.has_failed);
+    for (int i = 1; i < 3; i++) {
+        assert_true(ends[i].v.has_failed);
+        assert_int_equal(ends[i].waiting, 0);
+    }
+    for (int i = 0; i < 3; i++)
+        vectors_release(&ends[i].v);
+    embedder_free(e);
+    engine_free(engine);
+}
+
 static void limits_are_kept(void **state)
 {
     (void)state;
@@ -247,6 +303,7 @@ int main(void)
         cmocka_unit_test(a_query_overtakes_an_import),
         cmocka_unit_test(long_texts_get_their_turn),
         cmocka_unit_test(a_failed_step_fails_its_texts_only),
+        cmocka_unit_test(a_failed_step_spares_who_comes_meanwhile),
         cmocka_unit_test(limits_are_kept),
         cmocka_unit_test(fitting_prefixes_are_the_longest),
     };

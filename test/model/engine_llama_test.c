@@ -51,13 +51,6 @@ static int free_models(void **state)
     return 0;
 }
 
-static void submit(struct models *m, const struct gen_request *r)
-{
-    struct error err;
-    if (models_generator(m)->submit(models_generator(m), r, &err) != OK)
-        fail_msg("%s", err.text);
-}
-
 static struct val user_says(struct arena *arena, const char *text)
 {
     static const char *const names[] = { "role", "content" };

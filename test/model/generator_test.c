@@ -14,18 +14,6 @@ enum { MANY = 64 };
     "eight nine ten one two three four five six seven eight nine ten one two three four five six " \
     "seven eight nine ten one two three four five six seven eight nine ten one two three four "
 
-static void ok(enum errc rc, const struct error *err)
-{
-    if (rc != OK)
-        fail_msg("%s", err->text);
-}
-
-static void submit(struct models *m, const struct gen_request *r)
-{
-    struct error err;
-    ok(models_generator(m)->submit(models_generator(m), r, &err), &err);
-}
-
 static void run(struct models *m, struct collect *c, const char *prompt)
 {
     struct gen_request r = collect_request(c, prompt);
@@ -49,7 +37,6 @@ static void a_script_streams_in_order(void **state)
     load(m, "a",
          "sim:chat,script=Hello there, h\xc3\xa9llo \xe2\x82\xac"
          "10 \xf0\x9f\x98\x80.");
-    assert_true(models_are_ready(m));
     collect_init(&c);
     run(m, &c, "anything");
     assert_string_equal(collect_text(&c), "Hello there, h\xc3\xa9llo \xe2\x82\xac"
@@ -299,7 +286,7 @@ static void unknown_models_are_named_with_what_is_loaded(void **state)
     assert_string_equal(info[0].name, "first");
     assert_int_equal(g->model(g, slice_str(""), MODEL_EMBEDDING, &info[0], &err), OK);
     assert_int_equal(info[0].dimension, 16);
-    assert_true(info[0].is_ready);
+    assert_int_equal(info[0].state, MODEL_READY);
     collect_release(&c);
     models_free(m);
 }

@@ -79,12 +79,12 @@ static void make(struct file *f)
 static enum errc check(const struct buf *b, struct error *err)
 {
     char path[] = "/tmp/gguf_check_XXXXXX";
-    uint64_t size = 0;
+    struct model_shape shape;
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, b->ptr, b->len), (ssize_t)b->len);
     close(fd);
-    enum errc rc = gguf_check(path, &size, err);
+    enum errc rc = gguf_check(path, &shape, err);
     unlink(path);
     return rc;
 }
@@ -216,10 +216,10 @@ static void random_damage_does_no_harm(void **state)
 static void what_is_not_a_file_is_refused(void **state)
 {
     (void)state;
-    uint64_t size = 0;
+    struct model_shape shape;
     struct error err;
-    assert_int_equal(gguf_check("/nonexistent", &size, &err), ERR_NOT_FOUND);
-    assert_int_equal(gguf_check("/tmp", &size, &err), ERR_INVALID);
+    assert_int_equal(gguf_check("/nonexistent", &shape, &err), ERR_NOT_FOUND);
+    assert_int_equal(gguf_check("/tmp", &shape, &err), ERR_INVALID);
 }
 
 int main(void)
