@@ -69,6 +69,8 @@ struct engine_ops {
                        int32_t *out, size_t max);
     /* Bytes of a token; control tokens have none. Returns their number. */
     size_t (*piece)(struct engine *e, int32_t id, char out[ENGINE_PIECE_BYTES]);
+    /* The same, but control tokens have the bytes of their spelling. */
+    size_t (*spell)(struct engine *e, int32_t id, char out[ENGINE_PIECE_BYTES]);
     bool (*is_end)(struct engine *e, int32_t id); /* ends an answer */
     /* The first place at or after from where text spells a control token. */
     bool (*find_control)(struct engine *e, struct slice text, size_t from, size_t *at, size_t *len);

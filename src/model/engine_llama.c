@@ -105,6 +105,13 @@ static size_t piece(struct engine *base, int32_t id, char out[ENGINE_PIECE_BYTES
     return n > 0 ? (size_t)n : 0;
 }
 
+static size_t spell(struct engine *base, int32_t id, char out[ENGINE_PIECE_BYTES])
+{
+    struct engine_llama *e = CONTAINER_OF(base, struct engine_llama, base);
+    int32_t n = llama_token_to_piece(e->vocab, id, out, ENGINE_PIECE_BYTES, 0, true);
+    return n > 0 ? (size_t)n : 0;
+}
+
 static bool is_end(struct engine *base, int32_t id)
 {
     struct engine_llama *e = CONTAINER_OF(base, struct engine_llama, base);
@@ -336,6 +343,7 @@ static const struct engine_ops ops = {
     .free = llama_engine_free,
     .tokenise = tokenise,
     .piece = piece,
+    .spell = spell,
     .is_end = is_end,
     .find_control = find_control,
     .render = render,

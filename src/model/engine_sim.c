@@ -130,6 +130,15 @@ static size_t piece(struct engine *base, int32_t id, char out[ENGINE_PIECE_BYTES
     return len;
 }
 
+static size_t spell(struct engine *base, int32_t id, char out[ENGINE_PIECE_BYTES])
+{
+    if (id < TOKEN_START || id > TOKEN_CUT)
+        return piece(base, id, out);
+    const char *text = control_texts[id - TOKEN_START];
+    memcpy(out, text, strlen(text));
+    return strlen(text);
+}
+
 static bool is_end(struct engine *base, int32_t id)
 {
     (void)base;
@@ -570,6 +579,7 @@ static const struct engine_ops ops = {
     .free = sim_free,
     .tokenise = tokenise,
     .piece = piece,
+    .spell = spell,
     .is_end = is_end,
     .find_control = find_control,
     .render = render,

@@ -26,6 +26,7 @@ static const struct route *const tables[] = {
     api_ask_routes,
     api_backup_routes,
     api_model_routes,
+    api_token_routes,
     api_mcp_routes,
     api_changes_routes,
 };
