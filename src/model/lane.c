@@ -305,7 +305,8 @@ static void fork_ready(struct lane *lane)
 {
     for (uint32_t id = 0; id < lane->opt.seq_max; id++) {
         struct prefix_seq *s = &lane->table.seqs[id];
-        if (!s->is_running || s->is_forked)
+        struct gen_job *job = lane->jobs[id];
+        if (!job || s->is_forked)
             continue;
         struct prefix_seq *from = &lane->table.seqs[s->parent];
         if (!from->is_forked || from->computed < s->shared)
@@ -313,7 +314,7 @@ static void fork_ready(struct lane *lane)
         engine_fork(lane->engine, (uint16_t)s->parent, (uint16_t)id, s->shared);
         s->is_forked = true;
         s->computed = s->shared;
-        lane->jobs[id]->cached = s->shared;
+        job->cached = s->shared;
     }
 }
 

@@ -30,10 +30,10 @@ static enum errc one_of(struct val body, const char *const *names, size_t count,
         given++;
         *which = i;
     }
-    return given == 1 ? OK
-                      : fail(err, ERR_INVALID,
-                             "give one of 'content', 'prompt' (a text) and 'messages', not %zu",
-                             given);
+    return given == 1
+               ? OK
+               : fail(err, ERR_INVALID,
+                      "give one of 'content', 'prompt' (a text) and 'messages', not %zu", given);
 }
 
 static enum errc check_length(struct slice text, const char *name, struct error *err)
@@ -47,7 +47,7 @@ static enum errc check_length(struct slice text, const char *name, struct error 
 static enum errc read_request(struct val body, struct tokenise_request *q, bool *wants_pieces,
                               struct error *err)
 {
-    static const char *const known[] = { "model",         "content",    "prompt",
+    static const char *const known[] = { "model",         "content",     "prompt",
                                          "messages",      "add_special", "add_special_tokens",
                                          "parse_special", "with_pieces" };
     static const char *const inputs[] = { "content", "prompt", "messages" };
@@ -69,8 +69,9 @@ static enum errc read_request(struct val body, struct tokenise_request *q, bool 
     if (input == 2) {
         q->messages = val_get(body, slice_str("messages"));
         if (is_vllm || is_llama || q->parse_special)
-            return fail(err, ERR_INVALID, "the chat template decides about special tokens of "
-                                          "'messages'");
+            return fail(err, ERR_INVALID,
+                        "the chat template decides about special tokens of "
+                        "'messages'");
         return OK;
     }
     TRY(body_text(body, inputs[input], &q->text, err));
