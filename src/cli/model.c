@@ -74,11 +74,14 @@ static int run(struct cli *c, int argc, char **argv)
 {
     const char *name = cli_option(&argc, argv, "--name");
     const char *drain_ms = cli_option(&argc, argv, "--drain-ms");
+    const char *quantize = cli_option(&argc, argv, "--quantize");
     const char *what = argc ? argv[0] : "list";
 
     cli_no_options(argc, argv);
     if (name && (strcmp(what, "add") || argc != 2))
         return cli_misuse("--name is for one added file");
+    if (quantize && strcmp(what, "add"))
+        return cli_misuse("--quantize is for add");
     if (drain_ms && strcmp(what, "unload"))
         return cli_misuse("--drain-ms is for unload");
     if (argc <= 1 && !strcmp(what, "list"))
@@ -90,12 +93,13 @@ static int run(struct cli *c, int argc, char **argv)
     if (argc == 2 && !strcmp(what, "remove"))
         return change(c, "DELETE", argv[1], "");
     if (argc >= 2 && !strcmp(what, "add"))
-        return model_add(c, argc - 1, argv + 1, name);
+        return model_add(c, argc - 1, argv + 1, &(struct model_add_options){ name, quantize });
     return cli_misuse_of(&command_model);
 }
 
 static const struct command_option options[] = {
     { "--name", "NAME", "What one added file is called; from its own name unless given." },
+    { "--quantize", "TYPE", "Added files get weights of this type first, for example Q8_0." },
     { "--drain-ms", "N", "How long unloading waits for running requests." },
     { NULL, NULL, NULL },
 };

@@ -14,7 +14,7 @@ enum { PIECE_BYTES = 256 * KIB };
 
 struct adding {
     struct cli *c;
-    const char *name; /* of a single file, or NULL */
+    const struct model_add_options *opt;
     size_t added, refused;
     bool is_many;
 };
@@ -71,8 +71,12 @@ static void send_file(struct adding *a, const char *path, const char *sha256, st
 
     buf_init(&url, 0);
     buf_add_str(&url, "/v1/models/");
-    url_encode(a->name ? slice_str(a->name) : base_name(path), &url);
+    url_encode(a->opt->name ? slice_str(a->opt->name) : base_name(path), &url);
     buf_printf(&url, "?sha256=%s", sha256);
+    if (a->opt->quantize) {
+        buf_add_str(&url, "&quantize=");
+        url_encode(slice_str(a->opt->quantize), &url);
+    }
     struct http_call call = { .method = "PUT",
                               .path = buf_cstr(&url),
                               .content_type = "application/octet-stream",
@@ -148,12 +152,12 @@ static bool is_folder(const char *path)
     return !stat(path, &st) && S_ISDIR(st.st_mode);
 }
 
-int model_add(struct cli *c, int count, char **paths, const char *name)
+int model_add(struct cli *c, int count, char **paths, const struct model_add_options *opt)
 {
-    struct adding a = { .c = c, .name = name, .is_many = count > 1 };
+    struct adding a = { .c = c, .opt = opt, .is_many = count > 1 };
 
     for (int i = 0; i < count; i++) {
-        if (is_folder(paths[i]) && name)
+        if (is_folder(paths[i]) && opt->name)
             return cli_misuse("--name is for one added file, %s is a folder", paths[i]);
         a.is_many |= is_folder(paths[i]);
     }

@@ -6,16 +6,21 @@
  * are loaded again at the next start. The body is taken piece by piece: the
  * loop hands one over and pauses, a worker writes it and resumes.
  */
+#include "base/manifest.h"
+#include "model/quantise.h"
 #include "server/model_change.h"
 #include "server/model_dir.h"
+#include "server/model_quantise.h"
 #include "server/reply.h"
 #include "server/router.h"
 #include "server/server.h"
 #include "store/vector.h"
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { DRAIN_MAX_MS = 3600000 };
 
@@ -324,7 +329,8 @@ struct upload {
     struct buf piece;
     bool is_last, is_gone;
     char name[MODEL_NAME_BYTES + 1];
-    char sha256[65]; /* that the client gave; empty: none */
+    char sha256[65];   /* that the client gave; empty: none */
+    char quantise[16]; /* to this type; empty: as it is */
     struct model_part part;
 };
 
@@ -376,6 +382,19 @@ static enum errc read_digest(struct request *r, char out[65], struct error *err)
     return OK;
 }
 
+static enum errc read_type(struct request *r, char out[16], struct error *err)
+{
+    struct slice text;
+    enum errc rc = OK;
+
+    if (!request_param(r, "quantize", &text))
+        return OK;
+    TRY(quantise_check_type(text, err));
+    snprintf(out, 16, "%.*s", SLICE_ARG(text));
+out:
+    return rc;
+}
+
 static enum errc write_piece(struct upload *u, struct slice piece, struct error *err)
 {
     enum errc rc = OK;
@@ -401,6 +420,49 @@ static void finish(struct upload *u, enum errc rc, struct error *err)
     request_unref(r);
 }
 
+static bool is_unwanted(void *ctx)
+{
+    struct upload *u = ctx;
+
+    pthread_mutex_lock(&u->lock);
+    bool is_gone = u->is_gone; /* also when the server stops */
+    pthread_mutex_unlock(&u->lock);
+    return is_gone;
+}
+
+static enum errc check_sent(const struct upload *u, struct error *err)
+{
+    struct manifest_file sum;
+    enum errc rc = OK;
+    int fd = open(u->part.part, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return fail_os(err, "read", u->part.part);
+    rc = manifest_hash(fd, u->part.part, &sum, err);
+    close(fd);
+    if (rc == OK && u->sha256[0] && strcmp(u->sha256, sum.sha256) != 0)
+        return fail(err, ERR_CORRUPT, "the SHA-256 of what arrived is %s, not %s", sum.sha256,
+                    u->sha256);
+    return rc;
+}
+
+/* The part becomes what a child makes of it. On an error nothing of that is left. */
+static enum errc quantise(struct upload *u, struct error *err)
+{
+    struct model_part made = { 0 };
+    enum errc rc = OK;
+
+    TRY(check_sent(u, err));
+    TRY(model_part_derive(&made, &u->part, err));
+    TRY(model_quantise(u->part.part, made.part, u->quantise, is_unwanted, u, err));
+    model_part_swap(&u->part, &made);
+    u->sha256[0] = 0; /* it was that of the bytes that came */
+    rc = model_part_sync(&u->part, err);
+out:
+    model_part_close(&made);
+    return rc;
+}
+
 /* The whole file is here: keep it if it can be loaded. */
 static enum errc install(struct model_change *c, struct error *err)
 {
@@ -411,7 +473,9 @@ static enum errc install(struct model_change *c, struct error *err)
     enum errc rc = OK;
 
     TRY(model_part_sync(&u->part, err));
-    rc = models_load_source(ctx->models, &src, err);
+    rc = u->quantise[0] ? quantise(u, err) : OK;
+    if (rc == OK)
+        rc = models_load_source(ctx->models, &src, err);
     if (rc == ERR_CORRUPT || rc == ERR_IO)
         err->http = 400; /* the file is the client's */
     TRY(rc);
@@ -465,7 +529,8 @@ static void put_model(struct request *r)
     struct error err = { 0 };
     struct upload *u = ARENA_NEW(r->arena, struct upload);
 
-    if (check_name(r, &err) != OK || read_digest(r, u->sha256, &err) != OK) {
+    if (check_name(r, &err) != OK || read_digest(r, u->sha256, &err) != OK ||
+        read_type(r, u->quantise, &err) != OK) {
         request_fail(r, &err);
         return;
     }
@@ -481,7 +546,7 @@ const struct route api_model_routes[] = {
     { METHOD_GET, "/v1/models?all", ROLE_USER, ON_POOL, 0, list_models,
       "Loaded models; with all=true also files that are not loaded." },
     { METHOD_GET, "/v1/models/{name*}", ROLE_USER, ON_POOL, 0, get_model, "One model." },
-    { METHOD_PUT, "/v1/models/{name}?sha256", ROLE_ADMIN, ON_HEADERS, 0, put_model,
+    { METHOD_PUT, "/v1/models/{name}?sha256&quantize", ROLE_ADMIN, ON_HEADERS, 0, put_model,
       "Adds a GGUF file to the node and loads it." },
     { METHOD_DELETE, "/v1/models/{name}", ROLE_ADMIN, ON_POOL, 0, delete_model,
       "Removes the file of a model that is not loaded." },

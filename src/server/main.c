@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "server/model_quantise.h"
 #include "server/notify.h"
 #include "server/server.h"
 #include "store/backup_log.h"
@@ -247,6 +248,8 @@ int main(int argc, char **argv)
     struct error err = { 0 };
     enum log_level level;
 
+    if (argc == 5 && !strcmp(argv[1], "--quantise-child"))
+        return model_quantise_main(argv[2], argv[3], argv[4]);
     settings_init(&opt.settings);
     parse(&opt, argc, argv);
     if (!log_parse_level(opt.settings.log_level, &level))

@@ -53,6 +53,28 @@ enum errc model_part_open(struct model_part *p, const char *dir, const char *nam
     return OK;
 }
 
+/* A name that no model has, since ~ is not among its characters. */
+enum errc model_part_derive(struct model_part *out, const struct model_part *p, struct error *err)
+{
+    const char *slash = strrchr(p->path, '/');
+    char name[MODEL_NAME_BYTES + 32];
+    size_t len = strlen(slash + 1) - strlen(model_end);
+
+    snprintf(name, sizeof name, "%.*s~made", (int)len, slash + 1);
+    return model_part_open(out, p->dir, name, err);
+}
+
+void model_part_swap(struct model_part *p, struct model_part *derived)
+{
+    char path[MODEL_PATH_BYTES];
+
+    snprintf(path, sizeof path, "%s", p->path);
+    model_part_close(p);
+    *p = *derived;
+    snprintf(p->path, sizeof p->path, "%s", path);
+    derived->is_open = false;
+}
+
 enum errc model_part_write(struct model_part *p, struct slice bytes, struct error *err)
 {
     while (bytes.len) {

@@ -28,6 +28,13 @@ MUST_CHECK enum errc model_part_write(struct model_part *p, struct slice bytes, 
 MUST_CHECK enum errc model_part_sync(struct model_part *p, struct error *err);
 /* The file gets its name and digest, durably, in place of an older one. */
 MUST_CHECK enum errc model_part_keep(struct model_part *p, const char *sha256, struct error *err);
+/*
+ * An empty part for what is made of the bytes of p, which has its lock; model_part_swap puts it in the
+ * place of p. Both are closed by their owner until then.
+ */
+MUST_CHECK enum errc model_part_derive(struct model_part *out, const struct model_part *p,
+                                       struct error *err);
+void model_part_swap(struct model_part *p, struct model_part *derived);
 /* Removes the part unless it was kept. A zeroed part is allowed. */
 void model_part_close(struct model_part *p);
 

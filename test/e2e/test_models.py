@@ -9,7 +9,7 @@ import time
 import pytest
 import requests
 
-from conftest import cli, model_file
+from conftest import cli, model_file, release_server
 
 SLOW = "sim:chat,decode=20,script=" + " ".join(f"w{n}" for n in range(60))
 
@@ -20,6 +20,13 @@ def post(server, path, **options):
 
 def models(server, query=""):
     return {m["id"]: m for m in server.request("GET", "/v1/models" + query).json()["data"]}
+
+
+def wait_until(what):
+    end = time.monotonic() + 60
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.005)
 
 
 def chat(server, model, **options):
@@ -277,3 +284,44 @@ def test_cli(start, tmp_path):
     cli(server, "model", "add", folder / "a.gguf", "--name", "other")
     assert sorted(models(server)) == ["c", "other"]
     assert os.stat(server.data / "models/other.gguf").st_mode & 0o777 == 0o440
+
+
+def test_quantize(real):
+    """Q4_1 as shipped becomes Q8_0: larger, faster, and it still answers."""
+    data = model_file("SmolLM2*.gguf").read_bytes()
+    folder = real.data / "models"
+    digest = hashlib.sha256(data).hexdigest()
+    made = real.request("PUT", f"/v1/models/eight?sha256={digest}&quantize=Q8_0", data=data, timeout=300)
+    assert made.status_code == 201, made.text
+    info = made.json()
+    assert info["file_bytes"] > len(data) * 1.3 and "Q8_0" in info["description"]
+    assert info["sha256"] == hashlib.sha256((folder / "eight.gguf").read_bytes()).hexdigest() != digest
+    assert sorted(f.name for f in folder.iterdir()) == ["eight.gguf", "eight.gguf.sha256"]
+    answer = chat(real, "eight", max_tokens=8, temperature=0)
+    assert answer.json()["choices"][0]["message"]["content"], answer.text
+    assert post(real, "/v1/models/eight/unload").status_code == 200
+    assert real.request("DELETE", "/v1/models/eight").status_code == 200
+
+    bad = real.request("PUT", "/v1/models/bad?quantize=Q9", data=data)
+    assert bad.status_code == 400 and "Q8_0, Q6_K" in bad.text
+    wrong = real.request("PUT", f"/v1/models/bad?sha256={'0' * 64}&quantize=Q8_0", data=data)
+    assert wrong.status_code == 400 and "SHA-256" in wrong.text
+    for broken in (b"no model", data[:1_000_000]):
+        refused = real.request("PUT", "/v1/models/bad?quantize=Q8_0", data=broken)
+        assert refused.status_code == 400 and "quantising failed" in refused.text, refused.text
+    assert not list(folder.iterdir())
+
+
+def test_quantizing_ends_with_its_client(start):
+    """IQ types are not offered, so the slowest is taken; the client leaves in the middle."""
+    data = model_file("SmolLM2*.gguf").read_bytes()
+    server = start({}, binary=release_server())
+    s = server.connect()
+    s.sendall(b"PUT /v1/models/gone?quantize=Q4_K_M HTTP/1.1\r\nHost: localhost\r\n"
+              b"Content-Length: %d\r\n\r\n" % len(data) + data)
+    folder = server.data / "models"
+    wait_until(lambda: (folder / ".gone~made.part").exists())
+    s.close()
+    wait_until(lambda: not list(folder.iterdir()) or (folder / "gone.gguf").exists())
+    assert not list(folder.iterdir())
+    assert server.request("GET", "/v1/models?all=true").json()["data"] == []
