@@ -108,6 +108,7 @@ static void release(struct answer_text *t, size_t len, bool is_final)
         at += n == 0 ? len - at : 1;
     }
     buf_drop(&t->held, at);
+    t->shown += at;
 }
 
 bool answer_text_add(struct answer_text *t, struct slice piece, struct slice *out)
@@ -116,6 +117,7 @@ bool answer_text_add(struct answer_text *t, struct slice piece, struct slice *ou
     size_t stop = find_stop(t);
     bool is_stopped = stop < t->held.len;
     release(t, is_stopped ? stop : find_stop_begin(t), is_stopped);
+    t->is_stopped |= is_stopped;
     if (is_stopped)
         buf_clear(&t->held);
     *out = buf_slice(&t->ready);

@@ -16,6 +16,8 @@ struct answer_text {
     char **stops;     /* owned */
     size_t *stop_lens;
     size_t stop_count;
+    uint64_t shown; /* bytes of pieces that were released so far */
+    bool is_stopped;
 };
 
 /* Copies the stop texts; empty ones are ignored. */

@@ -16,6 +16,14 @@
 #include "base/val.h"
 #include <stdatomic.h>
 
+/* Added to the logit of a token; -100 forbids it. */
+struct gen_bias {
+    int32_t id;
+    float bias;
+};
+
+enum { GEN_BIAS_MAX = 1024 };
+
 struct gen_sampling {
     double temperature;       /* 0 = greedy */
     double top_p;             /* 1 = off */
@@ -26,6 +34,8 @@ struct gen_sampling {
     double frequency_penalty; /* 0 = off */
     uint64_t seed;            /* used when has_seed, else random */
     bool has_seed;
+    const struct gen_bias *bias; /* borrowed during submit */
+    size_t bias_count;           /* at most GEN_BIAS_MAX */
 };
 /* OpenAI's defaults: temperature 1, top_p 1, all else off. */
 struct gen_sampling gen_sampling_default(void);
@@ -33,9 +43,20 @@ struct gen_sampling gen_sampling_default(void);
 enum gen_finish { GEN_STOP, GEN_LENGTH, GEN_CANCELLED, GEN_FAILED };
 const char *gen_finish_name(enum gen_finish f); /* "stop" "length" "cancelled" "error" */
 
+/* A token of an answer, and how probable it was. */
+struct gen_token {
+    int32_t id;
+    float logprob;
+    struct slice bytes;    /* of its text; a part of a character is possible */
+    uint32_t alternatives; /* the most probable tokens of its place are the next so many */
+};
+/* Takes one off the tokens of an event. False at the end. */
+bool gen_token_next(struct slice *rest, struct gen_token *out);
+
 /* One event; borrowed for the call. The last one has is_last set. */
 struct gen_event {
-    struct slice text; /* whole UTF-8 characters; may be empty */
+    struct slice text;   /* whole UTF-8 characters; may be empty */
+    struct slice tokens; /* that it is made of, for gen_token_next; when they were asked for */
     bool is_last;
     enum gen_finish finish;  /* when is_last */
     const struct error *err; /* when finish is GEN_FAILED */
@@ -63,7 +84,9 @@ struct gen_request {
     bool ignores_end;          /* the model's end tokens end nothing: max_tokens or a stop does */
     const struct slice *stops; /* texts that end the answer; they are not part of it */
     size_t stop_count;
-    struct slice domain; /* placement hints for the cluster */
+    bool wants_logprobs;
+    unsigned top_logprobs; /* alternatives of each token, at most 20 */
+    struct slice domain;   /* placement hints for the cluster */
     struct slice adapter;
     uint64_t deadline_ms;      /* from now; 0 = setting request_timeout_ms */
     struct slice tenant;       /* salts shared prefixes */

@@ -31,7 +31,12 @@ enum errc model_submit(struct model *model, const struct gen_request *req, struc
     int32_t *tokens = NULL;
     uint32_t count = 0;
     enum errc rc = OK;
-    TRY(sampling_check(&r.sampling, err));
+    TRY(sampling_check(&r.sampling, model->engine->info.vocab_size, err));
+    if (r.top_logprobs > LOGPROBS_TOP_MAX) {
+        rc = fail(err, ERR_INVALID, "top_logprobs must be 0 to %d, not %u", LOGPROBS_TOP_MAX,
+                  r.top_logprobs);
+        goto out;
+    }
     if (r.adapter.len > 0) {
         rc = fail(err, ERR_NOT_FOUND, "no adapter is named %.*s", SLICE_ARG(r.adapter));
         goto out;

@@ -49,6 +49,7 @@ struct gen_job *gen_job_new(const struct gen_request *req, int32_t *tokens, uint
     job->sampler = sampler_new(&req->sampling, env_random_u64(env_system()));
     sampler_see_prompt(job->sampler, tokens, prompt_len);
     answer_text_init(&job->text, req->stops, req->stop_count);
+    logprobs_init(&job->logprobs, req->wants_logprobs, req->top_logprobs);
     job->cancel = req->cancel;
     job->on_event = req->on_event;
     job->ctx = req->ctx;
@@ -63,6 +64,7 @@ void gen_job_free(struct gen_job *job)
         return;
     sampler_free(job->sampler);
     answer_text_release(&job->text);
+    logprobs_release(&job->logprobs);
     mem_free(job->tokens);
     mem_free(job);
 }
@@ -91,12 +93,15 @@ static struct gen_event event_of(const struct gen_job *job, struct slice text)
 void gen_job_send(struct gen_job *job, struct slice text)
 {
     struct gen_event e = event_of(job, text);
+    e.tokens = logprobs_take(&job->logprobs, job->text.shown);
     job->on_event(job->ctx, &e);
 }
 
 void gen_job_finish(struct gen_job *job, enum gen_finish finish, const struct error *err)
 {
     struct gen_event e = event_of(job, answer_text_finish(&job->text));
+    /* Behind the last shown byte are only tokens without text; behind a stop text all are cut. */
+    e.tokens = logprobs_take(&job->logprobs, job->text.shown + !job->text.is_stopped);
     e.is_last = true;
     e.finish = finish;
     e.err = finish == GEN_FAILED ? err : NULL;

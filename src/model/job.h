@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "model/answer_text.h"
 #include "model/generator.h"
+#include "model/logprob.h"
 #include "model/sampler.h"
 
 struct gen_job {
@@ -25,6 +26,7 @@ struct gen_job {
 
     struct sampler *sampler; /* owned */
     struct answer_text text;
+    struct logprobs logprobs;
 
     const atomic_bool *cancel; /* the caller's; may be NULL */
     void (*on_event)(void *ctx, const struct gen_event *e);

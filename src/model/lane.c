@@ -377,7 +377,7 @@ static void build_batch(struct lane *lane)
 }
 
 /* Shows what token id adds. False: the answer is complete. */
-static bool show_token(struct lane *lane, int seq, int32_t id)
+static bool show_token(struct lane *lane, int seq, int32_t id, const float *logits)
 {
     struct gen_job *job = lane->jobs[seq];
     char bytes[ENGINE_PIECE_BYTES];
@@ -387,6 +387,8 @@ static bool show_token(struct lane *lane, int seq, int32_t id)
         return false;
     }
     job->tokens[job->count++] = id;
+    if (job->logprobs.is_on)
+        logprobs_add(&job->logprobs, lane->opt.engine, logits, id);
     size_t len = lane->opt.engine->ops->piece(lane->opt.engine, id, bytes);
     bool is_stopped = answer_text_add(&job->text, slice_of(bytes, len), &text);
     if (text.len > 0)
@@ -413,7 +415,7 @@ static void take_output(struct lane *lane, size_t i, int seq)
         end_job(lane, seq, GEN_FAILED, &err);
         return;
     }
-    show_token(lane, seq, id);
+    show_token(lane, seq, id, logits);
 }
 
 static enum errc decode(struct lane *lane, const struct engine_token *tokens, size_t count,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Order, as in OpenAI's and vLLM's servers: repeat penalty (last 64 tokens,
- * prompt included), presence and frequency penalties (generated tokens only),
- * then temperature, top-k, top-p, min-p, and a draw from what is left.
+ * prompt included), presence and frequency penalties (generated tokens only), the
+ * bias of the request, then temperature, top-k, top-p, min-p, and a draw from what is left.
  * Temperature 0 is the largest logit, the lowest id among equals.
  *
  * Candidates are sorted only as far as a filter needs it: a bounded heap keeps
@@ -30,7 +30,7 @@ struct candidate {
 };
 
 struct sampler {
-    struct gen_sampling conf;
+    struct gen_sampling conf; /* its bias is ours */
     uint64_t rng;
     int32_t last[REPEAT_LAST];
     uint64_t last_count;
@@ -54,7 +54,24 @@ static enum errc range(const char *name, double v, double min, double max, struc
     return fail(err, ERR_INVALID, "%s must be between %g and %g, not %g", name, min, max, v);
 }
 
-enum errc sampling_check(const struct gen_sampling *s, struct error *err)
+static enum errc check_bias(const struct gen_sampling *s, uint32_t vocab_size, struct error *err)
+{
+    if (s->bias_count > GEN_BIAS_MAX)
+        return fail(err, ERR_INVALID, "logit_bias takes at most %d tokens, not %zu", GEN_BIAS_MAX,
+                    s->bias_count);
+    for (size_t i = 0; i < s->bias_count; i++) {
+        int32_t id = s->bias[i].id;
+        if (id < 0 || (uint32_t)id >= vocab_size)
+            return fail(err, ERR_INVALID, "logit_bias: token %d is not one of the model's %u", id,
+                        vocab_size);
+        if (!(s->bias[i].bias >= -100 && s->bias[i].bias <= 100))
+            return fail(err, ERR_INVALID, "logit_bias of token %d must be between -100 and 100",
+                        id);
+    }
+    return OK;
+}
+
+enum errc sampling_check(const struct gen_sampling *s, uint32_t vocab_size, struct error *err)
 {
     enum errc rc = OK;
     TRY(range("temperature", s->temperature, 0, 100, err));
@@ -64,6 +81,7 @@ enum errc sampling_check(const struct gen_sampling *s, struct error *err)
     TRY(range("repeat_penalty", s->repeat_penalty, 0.01, 100, err));
     TRY(range("presence_penalty", s->presence_penalty, -100, 100, err));
     TRY(range("frequency_penalty", s->frequency_penalty, -100, 100, err));
+    rc = check_bias(s, vocab_size, err);
 out:
     return rc;
 }
@@ -72,6 +90,11 @@ struct sampler *sampler_new(const struct gen_sampling *sampling, uint64_t seed)
 {
     struct sampler *s = mem_zalloc(sizeof *s);
     s->conf = *sampling;
+    size_t bias_bytes = sampling->bias_count * sizeof *sampling->bias;
+    struct gen_bias *bias = mem_alloc(bias_bytes + 1);
+    if (bias_bytes)
+        memcpy(bias, sampling->bias, bias_bytes);
+    s->conf.bias = bias;
     s->rng = sampling->has_seed ? sampling->seed : seed;
     return s;
 }
@@ -80,6 +103,7 @@ void sampler_free(struct sampler *s)
 {
     if (!s)
         return;
+    mem_free((void *)(uintptr_t)s->conf.bias);
     mem_free(s->seen);
     mem_free(s->adjusted);
     mem_free(s->cand);
@@ -147,7 +171,7 @@ static const float *punish(struct sampler *s, const float *logits, uint32_t n)
 {
     const struct gen_sampling *c = &s->conf;
     bool has_seen = s->seen_count > 0; /* filled only when a penalty is set */
-    if (c->repeat_penalty == 1 && !has_seen)
+    if (c->repeat_penalty == 1 && !has_seen && !c->bias_count)
         return logits;
     if (s->adjusted_cap < n) {
         s->adjusted = mem_realloc(s->adjusted, n * sizeof *s->adjusted);
@@ -161,6 +185,9 @@ static const float *punish(struct sampler *s, const float *logits, uint32_t n)
             s->adjusted[s->seen[i].id] -=
                 (float)(c->presence_penalty + c->frequency_penalty * s->seen[i].count);
     }
+    for (size_t i = 0; i < c->bias_count; i++)
+        if ((uint32_t)c->bias[i].id < n)
+            s->adjusted[c->bias[i].id] += c->bias[i].bias <= -100 ? -INFINITY : c->bias[i].bias;
     return s->adjusted;
 }
 

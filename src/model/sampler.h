@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sampler -- picks the next token from logits: penalties, temperature, top-k,
+ * sampler -- picks the next token from logits: penalties, bias, temperature, top-k,
  * top-p, min-p, and a seeded choice.
  *
  * Pure: the same seed, history and logits give the same token on every machine
@@ -20,7 +20,8 @@ struct sampler *sampler_new(const struct gen_sampling *sampling, uint64_t seed);
 void sampler_free(struct sampler *s);
 
 /* ERR_INVALID when a value is out of its range, with the range. */
-MUST_CHECK enum errc sampling_check(const struct gen_sampling *s, struct error *err);
+MUST_CHECK enum errc sampling_check(const struct gen_sampling *s, uint32_t vocab_size,
+                                    struct error *err);
 
 /* Tells a token of the prompt (only the last 64 matter, for repeat_penalty). */
 void sampler_see_prompt(struct sampler *s, const int32_t *tokens, size_t count);

@@ -18,7 +18,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -238,17 +237,12 @@ static void after_unload(struct request *r)
 static enum errc read_drain(struct request *r, uint64_t *out, struct error *err)
 {
     struct slice text;
-    char digits[16] = "", *end = digits;
 
     *out = (uint64_t)r->ctx->settings->model_drain_ms;
     if (!request_param(r, "drain_ms", &text))
         return OK;
-    if (text.len < sizeof digits)
-        memcpy(digits, text.ptr, text.len);
-    unsigned long n = strtoul(digits, &end, 10);
-    if (!digits[0] || *end || strspn(digits, "0123456789") != text.len || n > DRAIN_MAX_MS)
+    if (!slice_to_u64(text, out) || *out > DRAIN_MAX_MS)
         return fail(err, ERR_INVALID, "'drain_ms' must be a whole number of 0 to %d", DRAIN_MAX_MS);
-    *out = n;
     return OK;
 }
 

@@ -7,6 +7,7 @@
  */
 #include "base/hash.h"
 #include "base/val_text.h"
+#include "model/logprob.h"
 #include "server/body.h"
 #include "server/chat_retrieval.h"
 #include "server/reply.h"
@@ -54,9 +55,9 @@ static const struct field_rule generation_fields[] = {
     { "parallel_tool_calls", false },
     { "functions", false },
     { "function_call", false },
-    { "logprobs", false },
-    { "top_logprobs", false },
-    { "logit_bias", false },
+    { "logprobs", true },
+    { "top_logprobs", true },
+    { "logit_bias", true },
     { "best_of", false },
     { "echo", false },
     { "suffix", false },
@@ -118,6 +119,36 @@ out:
     return rc;
 }
 
+/* {"token id": bias}, as OpenAI has it. */
+static enum errc read_bias(struct arena *arena, struct val body, struct gen_sampling *s,
+                           struct error *err)
+{
+    struct val v = val_get(body, slice_str("logit_bias"));
+    size_t count = val_count(v);
+
+    if (val_is_null(v))
+        return OK;
+    if (val_type(v) != VAL_OBJECT || count > GEN_BIAS_MAX)
+        return fail(err, ERR_INVALID, "'logit_bias' must be an object of at most %d token ids",
+                    GEN_BIAS_MAX);
+    struct gen_bias *list = arena_alloc(arena, (count + 1) * sizeof *list);
+    for (size_t i = 0; i < count; i++) {
+        struct slice name = val_name_at(v, i);
+        struct val bias = val_at(v, i);
+        uint64_t id = 0;
+        if (!slice_to_u64(name, &id) || id > INT32_MAX)
+            return fail(err, ERR_INVALID, "'logit_bias': '%.*s' is not a token id",
+                        (int)(name.len < 32 ? name.len : 32), name.ptr);
+        if (val_type(bias) != VAL_NUMBER)
+            return fail(err, ERR_INVALID, "'logit_bias' of token %.*s must be a number",
+                        SLICE_ARG(name));
+        list[i] = (struct gen_bias){ (int32_t)id, (float)val_double(bias) };
+    }
+    s->bias = list;
+    s->bias_count = count;
+    return OK;
+}
+
 static enum errc read_stops(struct val body, struct slice *stops, size_t *count, struct error *err)
 {
     struct val v = val_get(body, slice_str("stop"));
@@ -137,13 +168,40 @@ static enum errc read_stops(struct val body, struct slice *stops, size_t *count,
     return OK;
 }
 
+/* A switch and a number for chats, a number for completions. */
+static enum errc read_logprobs(struct val body, bool is_chat, struct gen_request *req,
+                               struct error *err)
+{
+    struct val top = val_get(body, slice_str("top_logprobs"));
+    enum errc rc = OK;
+    double count = 0;
+
+    if (!is_chat) {
+        if (!val_is_null(top))
+            return fail(err, ERR_INVALID, "'top_logprobs' is for chats; 'logprobs' is the number");
+        req->wants_logprobs = !val_is_null(val_get(body, slice_str("logprobs")));
+        TRY(body_number(body, "logprobs", 0, 5, 0, &count, err));
+    } else {
+        TRY(body_bool(body, "logprobs", &req->wants_logprobs, err));
+        TRY(body_number(body, "top_logprobs", 0, LOGPROBS_TOP_MAX, 0, &count, err));
+        if (!req->wants_logprobs && !val_is_null(top))
+            return fail(err, ERR_INVALID, "'top_logprobs' needs 'logprobs': true");
+    }
+    req->top_logprobs = (unsigned)count;
+    if (count != req->top_logprobs)
+        return fail(err, ERR_INVALID, "'%s' must be a whole number",
+                    is_chat ? "top_logprobs" : "logprobs");
+out:
+    return rc;
+}
+
 /* ---- a generation ---- */
 
 struct generation {
     struct completion c;
-    struct buf whole; /* without streaming */
+    struct buf whole, whole_tokens; /* without streaming */
     pthread_mutex_t lock;
-    struct buf fresh; /* text the lane has delivered */
+    struct buf fresh, fresh_tokens; /* what the lane has delivered */
     struct gen_event last;
     struct error err;
     bool is_last;
@@ -157,9 +215,10 @@ static void on_event(void *ctx, const struct gen_event *e)
 
     pthread_mutex_lock(&g->lock);
     buf_add_slice(&g->fresh, e->text);
+    buf_add_slice(&g->fresh_tokens, e->tokens);
     if (is_last) {
         g->last = *e;
-        g->last.text = slice_of(NULL, 0);
+        g->last.text = g->last.tokens = slice_of(NULL, 0);
         if (e->err)
             g->err = *e->err;
         g->last.err = NULL;
@@ -174,7 +233,9 @@ static void on_event(void *ctx, const struct gen_event *e)
 static void generation_release(struct generation *g)
 {
     buf_release(&g->whole);
+    buf_release(&g->whole_tokens);
     buf_release(&g->fresh);
+    buf_release(&g->fresh_tokens);
     pthread_mutex_destroy(&g->lock);
 }
 
@@ -186,7 +247,9 @@ static void finish_generation(struct request *r, struct generation *g)
     if (g->err.code != OK)
         completion_fail(&g->c, &g->err);
     else
-        completion_end(&g->c, buf_slice(&g->whole), &g->last, NULL);
+        completion_end(
+            &g->c, &(struct completion_whole){ buf_slice(&g->whole), buf_slice(&g->whole_tokens) },
+            &g->last, NULL);
     generation_release(g);
     request_unref(r);
 }
@@ -194,18 +257,23 @@ static void finish_generation(struct request *r, struct generation *g)
 static void step_generation(struct request *r)
 {
     struct generation *g = r->state;
-    struct buf fresh;
+    struct buf fresh, tokens;
 
     pthread_mutex_lock(&g->lock);
     fresh = g->fresh;
+    tokens = g->fresh_tokens;
     buf_init(&g->fresh, 0);
+    buf_init(&g->fresh_tokens, 0);
     bool is_last = g->is_last;
     pthread_mutex_unlock(&g->lock);
-    if (fresh.len && g->c.is_streaming)
-        completion_text(&g->c, buf_slice(&fresh));
-    else if (fresh.len)
+    if (g->c.is_streaming && (fresh.len || tokens.len))
+        completion_text(&g->c, buf_slice(&fresh), buf_slice(&tokens));
+    if (!g->c.is_streaming) {
         buf_add_slice(&g->whole, buf_slice(&fresh));
+        buf_add_slice(&g->whole_tokens, buf_slice(&tokens));
+    }
     buf_release(&fresh);
+    buf_release(&tokens);
     if (is_last)
         finish_generation(r, g);
     else
@@ -221,9 +289,11 @@ static enum errc read_generation(struct request *r, struct val body, struct gen_
     struct slice format = val_string(
         val_path(body, (struct slice[]){ slice_str("response_format"), slice_str("type") }, 2));
 
-    (void)r;
     TRY(check_fields(body, generation_fields, ARRAY_LEN(generation_fields), err));
     TRY(read_sampling(body, &req->sampling, err));
+    TRY(read_bias(r->arena, body, &req->sampling, err));
+    TRY(read_logprobs(body, g->c.is_chat, req, err));
+    g->c.wants_logprobs = req->wants_logprobs;
     TRY(read_stops(body, stops, &req->stop_count, err));
     req->stops = stops;
     TRY(body_number(body, "n", 1, 128, 1, &n, err));
@@ -278,6 +348,8 @@ static void generate(struct request *r, bool is_chat)
     }
     TRY(gen->model(gen, req.model, MODEL_CHAT, &info, &err));
     completion_begin(&g->c, r, info.name);
+    if (is_chat && chat_wants_retrieval(body) && req.wants_logprobs)
+        TRY(fail(&err, ERR_NOT_IMPLEMENTED, "not implemented: 'logprobs' with 'retrieval'"));
     if (is_chat && chat_wants_retrieval(body)) {
         generation_release(g);
         chat_retrieval_start(&g->c, body, &req);

@@ -110,7 +110,7 @@ static void write_citations(const struct rag_answer *answer, struct buf *out)
 
 static void on_text(void *ctx, struct slice text)
 {
-    completion_text(((struct chat_ask *)ctx)->c, text);
+    completion_text(((struct chat_ask *)ctx)->c, text, slice_of(NULL, 0));
 }
 
 static void on_done(void *ctx, const struct rag_answer *answer)
@@ -128,8 +128,8 @@ static void on_done(void *ctx, const struct rag_answer *answer)
     if (k->in_text)
         write_citations(answer, &text);
     if (k->c->is_streaming && text.len > sent)
-        completion_text(k->c, slice_of(text.ptr + sent, text.len - sent));
-    completion_end(k->c, buf_slice(&text), &last, answer);
+        completion_text(k->c, slice_of(text.ptr + sent, text.len - sent), slice_of(NULL, 0));
+    completion_end(k->c, &(struct completion_whole){ .text = buf_slice(&text) }, &last, answer);
     buf_release(&text);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/env.h"
 #include "base/val_text.h"
+#include "model/logprob.h"
 #include "server/ask_flow.h"
 #include <stdio.h>
 
@@ -58,9 +59,142 @@ static void send_event(struct completion *c, struct val v)
     buf_release(&text);
 }
 
+/* ---- logprobs ---- */
+
+/* Clients expect a number also for what cannot be. */
+static double shown_logprob(const struct gen_token *t)
+{
+    return t->logprob > -9999 ? t->logprob : -9999;
+}
+
+static void put_chat_token(struct reply *a, const struct gen_token *t)
+{
+    reply_val(a, "token", text_clean(a->r->arena, t->bytes));
+    reply_double(a, "logprob", shown_logprob(t));
+    reply_list(a, "bytes");
+    for (size_t i = 0; i < t->bytes.len; i++)
+        val_put_int(a->b, (unsigned char)t->bytes.ptr[i]);
+    reply_close(a);
+}
+
+static void put_chat_logprobs(struct reply *a, struct slice tokens)
+{
+    struct gen_token t, other;
+
+    reply_list(a, "content");
+    while (gen_token_next(&tokens, &t)) {
+        reply_open(a, NULL);
+        put_chat_token(a, &t);
+        reply_list(a, "top_logprobs");
+        for (uint32_t i = 0; i < t.alternatives && gen_token_next(&tokens, &other); i++) {
+            reply_open(a, NULL);
+            put_chat_token(a, &other);
+            reply_close(a);
+        }
+        reply_close(a);
+        reply_close(a);
+    }
+    reply_close(a);
+    reply_null(a, "refusal");
+}
+
+static void skip_alternatives(struct slice *tokens, const struct gen_token *t)
+{
+    struct gen_token other;
+
+    for (uint32_t i = 0; i < t->alternatives && gen_token_next(tokens, &other); i++)
+        ;
+}
+
+static int64_t characters(struct slice text)
+{
+    int64_t n = 0;
+
+    for (size_t i = 0; i < text.len; i++)
+        n += ((unsigned char)text.ptr[i] & 0xc0) != 0x80;
+    return n;
+}
+
+/* Names of an object differ; of two parts of characters that look the same the better one stays. */
+static void put_alternatives(struct reply *a, struct slice *tokens, const struct gen_token *t)
+{
+    struct slice seen[LOGPROBS_TOP_MAX];
+    struct gen_token other;
+    size_t count = 0;
+
+    reply_open(a, NULL);
+    for (uint32_t i = 0; i < t->alternatives && gen_token_next(tokens, &other); i++) {
+        struct slice name = val_string(text_clean(a->r->arena, other.bytes));
+        bool is_new = count < ARRAY_LEN(seen);
+        for (size_t k = 0; k < count; k++)
+            is_new &= !slice_eq(seen[k], name);
+        if (!is_new)
+            continue;
+        seen[count++] = name;
+        val_put_name(a->b, name);
+        val_put_double(a->b, shown_logprob(&other));
+    }
+    reply_close(a);
+}
+
+/* The older form: lists side by side. */
+static void put_text_logprobs(struct reply *a, struct completion *c, struct slice tokens)
+{
+    struct slice rest = tokens;
+    struct gen_token t;
+
+    reply_list(a, "tokens");
+    while (gen_token_next(&rest, &t)) {
+        val_put(a->b, text_clean(a->r->arena, t.bytes));
+        skip_alternatives(&rest, &t);
+    }
+    reply_close(a);
+    rest = tokens;
+    reply_list(a, "token_logprobs");
+    while (gen_token_next(&rest, &t)) {
+        val_put_double(a->b, shown_logprob(&t));
+        skip_alternatives(&rest, &t);
+    }
+    reply_close(a);
+    rest = tokens;
+    reply_list(a, "top_logprobs");
+    while (gen_token_next(&rest, &t))
+        put_alternatives(a, &rest, &t);
+    reply_close(a);
+    rest = tokens;
+    reply_list(a, "text_offset");
+    while (gen_token_next(&rest, &t)) {
+        val_put_int(a->b, c->text_offset);
+        c->text_offset += characters(t.bytes);
+        skip_alternatives(&rest, &t);
+    }
+    reply_close(a);
+}
+
+static void put_logprobs(struct reply *a, struct completion *c, struct slice tokens)
+{
+    if (!c->wants_logprobs || !tokens.len) {
+        reply_null(a, "logprobs");
+        return;
+    }
+    reply_open(a, "logprobs");
+    if (c->is_chat)
+        put_chat_logprobs(a, tokens);
+    else
+        put_text_logprobs(a, c, tokens);
+    reply_close(a);
+}
+
+/* ---- streams and whole answers ---- */
+
 /* One chunk; finish NULL while it goes on. */
-static void send_chunk(struct completion *c, struct slice text, const char *role,
-                       const char *finish, const struct rag_answer *answer)
+struct chunk {
+    struct slice text, tokens;
+    const char *role, *finish;
+    const struct rag_answer *answer;
+};
+
+static void send_chunk(struct completion *c, const struct chunk *k)
 {
     struct arena_mark mark = arena_mark(c->r->arena);
     struct reply a;
@@ -71,22 +205,22 @@ static void send_chunk(struct completion *c, struct slice text, const char *role
     reply_int(&a, "index", 0);
     if (c->is_chat) {
         reply_open(&a, "delta");
-        if (role)
-            reply_str(&a, "role", role);
-        if (text.len || role)
-            reply_text(&a, "content", text);
+        if (k->role)
+            reply_str(&a, "role", k->role);
+        if (k->text.len || k->role)
+            reply_text(&a, "content", k->text);
         reply_close(&a);
     } else {
-        reply_text(&a, "text", text);
+        reply_text(&a, "text", k->text);
     }
-    reply_null(&a, "logprobs");
-    if (finish)
-        reply_str(&a, "finish_reason", finish);
+    put_logprobs(&a, c, k->tokens);
+    if (k->finish)
+        reply_str(&a, "finish_reason", k->finish);
     else
         reply_null(&a, "finish_reason");
     reply_close(&a);
     reply_close(&a);
-    put_retrieval(&a, answer);
+    put_retrieval(&a, k->answer);
     send_event(c, reply_finish(&a));
     arena_rewind(c->r->arena, mark);
 }
@@ -98,13 +232,13 @@ static void begin_stream(struct completion *c)
     c->has_begun = true;
     exchange_start_events(c->r->x, NULL, 0);
     if (c->is_chat)
-        send_chunk(c, slice_of("", 0), "assistant", NULL, NULL);
+        send_chunk(c, &(struct chunk){ .text = slice_of("", 0), .role = "assistant" });
 }
 
-void completion_text(struct completion *c, struct slice text)
+void completion_text(struct completion *c, struct slice text, struct slice tokens)
 {
     begin_stream(c);
-    send_chunk(c, text, NULL, NULL, NULL);
+    send_chunk(c, &(struct chunk){ .text = text, .tokens = tokens });
 }
 
 static void end_stream(struct completion *c)
@@ -114,8 +248,8 @@ static void end_stream(struct completion *c)
     request_done(c->r);
 }
 
-static void send_whole(struct completion *c, struct slice whole, const struct gen_event *last,
-                       const struct rag_answer *answer)
+static void send_whole(struct completion *c, const struct completion_whole *whole,
+                       const struct gen_event *last, const struct rag_answer *answer)
 {
     struct reply a;
 
@@ -126,13 +260,13 @@ static void send_whole(struct completion *c, struct slice whole, const struct ge
     if (c->is_chat) {
         reply_open(&a, "message");
         reply_str(&a, "role", "assistant");
-        reply_text(&a, "content", whole);
+        reply_text(&a, "content", whole->text);
         reply_null(&a, "refusal");
         reply_close(&a);
     } else {
-        reply_text(&a, "text", whole);
+        reply_text(&a, "text", whole->text);
     }
-    reply_null(&a, "logprobs");
+    put_logprobs(&a, c, whole->tokens);
     reply_str(&a, "finish_reason", gen_finish_name(last->finish));
     reply_close(&a);
     reply_close(&a);
@@ -141,8 +275,8 @@ static void send_whole(struct completion *c, struct slice whole, const struct ge
     reply_send_bare(&a, 200);
 }
 
-void completion_end(struct completion *c, struct slice whole, const struct gen_event *last,
-                    const struct rag_answer *answer)
+void completion_end(struct completion *c, const struct completion_whole *whole,
+                    const struct gen_event *last, const struct rag_answer *answer)
 {
     struct reply a;
 
@@ -151,7 +285,9 @@ void completion_end(struct completion *c, struct slice whole, const struct gen_e
         return;
     }
     begin_stream(c);
-    send_chunk(c, slice_of("", 0), NULL, gen_finish_name(last->finish), answer);
+    send_chunk(c, &(struct chunk){ .text = slice_of("", 0),
+                                   .finish = gen_finish_name(last->finish),
+                                   .answer = answer });
     if (c->wants_usage) {
         put_head(&a, c, c->is_chat ? "chat.completion.chunk" : "text_completion");
         reply_list(&a, "choices");

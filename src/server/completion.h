@@ -12,6 +12,8 @@
 struct completion {
     struct request *r;
     bool is_chat, is_streaming, wants_usage, has_begun;
+    bool wants_logprobs;
+    int64_t text_offset; /* characters of the tokens so far, for completions */
     char id[48];
     int64_t created;
     char model[128];
@@ -20,15 +22,18 @@ struct completion {
 /* Gives it its id and time; the flags are the caller's. */
 void completion_begin(struct completion *c, struct request *r, const char *model);
 
-/* Streaming: sends a piece of the text. */
-void completion_text(struct completion *c, struct slice text);
+/* Streaming: sends a piece of the text, and its tokens (gen_token_next) if they are wanted. */
+void completion_text(struct completion *c, struct slice text, struct slice tokens);
 
 /*
- * Ends the request: with the whole text, or the last chunks. last has finish and counts; answer,
+ * Ends the request: with the whole text and its tokens, or the last chunks. last has finish and counts; answer,
  * which may be NULL, becomes the member "retrieval".
  */
-void completion_end(struct completion *c, struct slice whole, const struct gen_event *last,
-                    const struct rag_answer *answer);
+struct completion_whole {
+    struct slice text, tokens;
+};
+void completion_end(struct completion *c, const struct completion_whole *whole,
+                    const struct gen_event *last, const struct rag_answer *answer);
 
 /* Ends the request with an error, in the stream if one has begun. */
 void completion_fail(struct completion *c, const struct error *err);

@@ -3,6 +3,7 @@
 import base64
 import math
 import struct
+import time
 
 import openai
 import pytest
@@ -138,8 +139,115 @@ def test_prompt_too_long(client):
     assert "token" in str(caught.value)
 
 
+def test_logprobs(client):
+    options = {"model": "chat", "messages": MESSAGES, "max_tokens": 12, "temperature": 0,
+               "logprobs": True, "top_logprobs": 3}
+    answer = client.chat.completions.create(**options)
+    choice = answer.choices[0]
+    tokens = choice.logprobs.content
+    assert len(tokens) == answer.usage.completion_tokens - (choice.finish_reason == "stop")
+    assert bytes(b for t in tokens for b in t.bytes).decode() == choice.message.content
+    for token in tokens:
+        top = token.top_logprobs
+        assert len(top) == 3 and top[0].token == token.token  # greedy takes the most probable
+        assert 0 >= top[0].logprob >= top[1].logprob >= top[2].logprob
+        assert token.logprob == top[0].logprob
+        assert sum(math.exp(t.logprob) for t in top) <= 1 + 1e-6
+    chunks = list(client.chat.completions.create(**options, stream=True))
+    streamed = [t for c in chunks if c.choices and c.choices[0].logprobs
+                for t in c.choices[0].logprobs.content]
+    assert [(t.token, t.bytes) for t in streamed] == [(t.token, t.bytes) for t in tokens]
+    plain = client.chat.completions.create(**{**options, "logprobs": False, "top_logprobs": None})
+    assert plain.choices[0].logprobs is None
+
+
+def test_logprobs_of_completions(client):
+    answer = client.completions.create(model="chat", prompt="The capital of France is", max_tokens=6,
+                                       temperature=0, logprobs=2)
+    choice = answer.choices[0]
+    lists = choice.logprobs
+    assert "".join(lists.tokens) == choice.text
+    assert len(lists.tokens) == len(lists.token_logprobs) == len(lists.top_logprobs) == len(lists.text_offset)
+    for token, logprob, top, offset in zip(lists.tokens, lists.token_logprobs, lists.top_logprobs,
+                                           lists.text_offset):
+        assert top[token] == logprob == max(top.values()) and len(top) == 2
+        assert choice.text[offset:].startswith(token)
+
+
+def test_logprobs_end_with_the_text(client):
+    """A stop text inside of tokens: what is not shown has no entry."""
+    options = {"model": "chat", "messages": MESSAGES, "max_tokens": 12, "temperature": 0, "logprobs": True}
+    whole = client.chat.completions.create(**options).choices[0]
+    stop = whole.message.content[7:11]
+    cut = client.chat.completions.create(**options, stop=stop).choices[0]
+    assert cut.finish_reason == "stop" and stop not in cut.message.content
+    told = "".join(t.token for t in cut.logprobs.content)
+    assert told.startswith(cut.message.content)
+    assert len(told) - len(cut.message.content) < len(cut.logprobs.content[-1].token)
+
+
+def test_logit_bias(client, real):
+    options = {"model": "chat", "messages": MESSAGES, "max_tokens": 6, "temperature": 0}
+    before = client.chat.completions.create(**options, logprobs=True).choices[0]
+    first = before.logprobs.content[0].token
+    ids = requests.post(real.url + "/v1/tokenize", json={"content": first}, timeout=30).json()["tokens"]
+    assert len(ids) == 1
+    after = client.chat.completions.create(**options, logit_bias={ids[0]: -100}, logprobs=True).choices[0]
+    assert first not in [t.token for t in after.logprobs.content]
+    only = client.chat.completions.create(**options, logit_bias={ids[0]: 100}).choices[0]
+    assert only.message.content == first * 6
+
+
+def test_bad_logprobs_and_bias(client):
+    chat = lambda **o: client.chat.completions.create(model="chat", messages=MESSAGES, **o)
+    text = lambda **o: client.completions.create(model="chat", prompt="a", **o)
+    for call, word in ((lambda: chat(top_logprobs=3), "needs 'logprobs'"),
+                       (lambda: chat(logprobs=True, top_logprobs=21), "from 0 to 20"),
+                       (lambda: chat(logprobs=True, extra_body={"top_logprobs": 1.5}), "whole number"),
+                       (lambda: chat(extra_body={"logprobs": 3}), "true or false"),
+                       (lambda: text(logprobs=6), "from 0 to 5"),
+                       (lambda: text(extra_body={"top_logprobs": 2}), "for chats"),
+                       (lambda: chat(logit_bias={"word": 1}), "not a token id"),
+                       (lambda: chat(logit_bias={"-1": 1}), "not a token id"),
+                       (lambda: chat(logit_bias={"5": 101}), "between -100 and 100"),
+                       (lambda: chat(logit_bias={"49152": 1}), "not one of the model's 49152"),
+                       (lambda: chat(logit_bias={str(i): 1 for i in range(1025)}), "at most 1024"),
+                       (lambda: chat(extra_body={"logit_bias": [1, 2]}), "must be an object")):
+        with pytest.raises(openai.BadRequestError) as caught:
+            call()
+        assert word in str(caught.value), str(caught.value)
+
+
+def test_abort_in_mid_stream(client, real):
+    def running():
+        return real.request("GET", "/_admin/status").json()["themis"]["inference"]["running"]
+
+    stream = client.chat.completions.create(model="chat", stream=True, max_tokens=4000, messages=MESSAGES,
+                                            logit_bias={2: -100})  # it would end by itself
+    for chunk in stream:
+        if chunk.choices and chunk.choices[0].delta.content:
+            break
+    assert running() == 1
+    stream.close()
+    end = time.monotonic() + 10
+    while running():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_error_classes(client, real):
+    with pytest.raises(openai.APIConnectionError):
+        openai.OpenAI(base_url="http://127.0.0.1:9/v1", api_key="x", max_retries=0).models.list()
+    wrong = openai.OpenAI(base_url=real.url + "/v1", api_key="x", max_retries=0,
+                          default_headers={"Authorization": "Basic cm9vdDp3cm9uZw=="})
+    with pytest.raises(openai.AuthenticationError):
+        wrong.models.list()
+    with pytest.raises(openai.APITimeoutError):
+        client.with_options(timeout=0.001).chat.completions.create(model="chat", messages=MESSAGES)
+
+
 def test_what_is_missing_says_so(client):
-    for options in ({"n": 2}, {"logprobs": True},
+    for options in ({"n": 2}, {"logprobs": True, "extra_body": {"retrieval": True}},
                     {"tools": [{"type": "function", "function": {"name": "f"}}]}):
         with pytest.raises(openai.APIStatusError) as caught:
             client.chat.completions.create(model="chat", messages=MESSAGES, **options)

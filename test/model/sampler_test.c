@@ -244,23 +244,63 @@ static void penalties_change_the_order(void **state)
     sampler_free(s);
 }
 
+static void bias_is_added_forbids_and_forces(void **state)
+{
+    (void)state;
+    struct gen_sampling conf = gen_sampling_default();
+    struct error err;
+    float logits[4] = { 4, 3.5f, 3, -1 };
+    struct gen_bias bias[2] = { { 0, -0.75f }, { 3, 1 } };
+    conf.temperature = 0;
+    conf.bias = bias;
+    conf.bias_count = 2;
+    struct sampler *s = sampler_new(&conf, 1);
+    bias[0].bias = 100; /* it has a copy */
+    assert_int_equal(sampler_pick(s, logits, 4), 1);
+    assert_true(logits[0] == 4); /* the model's own stay as they are */
+    sampler_free(s);
+
+    conf.temperature = 1;
+    bias[0] = (struct gen_bias){ 0, -100 };
+    bias[1] = (struct gen_bias){ 1, -100 };
+    s = sampler_new(&conf, 1);
+    for (int i = 0; i < 200; i++)
+        assert_true(sampler_pick(s, logits, 4) >= 2);
+    sampler_free(s);
+    bias[1] = (struct gen_bias){ 3, 100 };
+    s = sampler_new(&conf, 1);
+    for (int i = 0; i < 200; i++)
+        assert_int_equal(sampler_pick(s, logits, 4), 3);
+    sampler_free(s);
+
+    assert_int_equal(sampling_check(&conf, 4, &err), OK);
+    assert_int_equal(sampling_check(&conf, 3, &err), ERR_INVALID);
+    assert_non_null(strstr(err.text, "token 3 is not one of the model's 3"));
+    bias[0].bias = -101;
+    assert_int_equal(sampling_check(&conf, 4, &err), ERR_INVALID);
+    bias[0].bias = NAN;
+    assert_int_equal(sampling_check(&conf, 4, &err), ERR_INVALID);
+    conf.bias_count = GEN_BIAS_MAX + 1;
+    assert_int_equal(sampling_check(&conf, 4, &err), ERR_INVALID);
+}
+
 static void values_out_of_range_are_refused(void **state)
 {
     (void)state;
     struct error err;
     struct gen_sampling conf = gen_sampling_default();
-    assert_int_equal(sampling_check(&conf, &err), OK);
+    assert_int_equal(sampling_check(&conf, 1000, &err), OK);
     conf.temperature = -1;
-    assert_int_equal(sampling_check(&conf, &err), ERR_INVALID);
+    assert_int_equal(sampling_check(&conf, 1000, &err), ERR_INVALID);
     assert_non_null(strstr(err.text, "temperature"));
     conf.temperature = NAN;
-    assert_int_equal(sampling_check(&conf, &err), ERR_INVALID);
+    assert_int_equal(sampling_check(&conf, 1000, &err), ERR_INVALID);
     conf = gen_sampling_default();
     conf.top_p = 1.5;
-    assert_int_equal(sampling_check(&conf, &err), ERR_INVALID);
+    assert_int_equal(sampling_check(&conf, 1000, &err), ERR_INVALID);
     conf = gen_sampling_default();
     conf.repeat_penalty = 0;
-    assert_int_equal(sampling_check(&conf, &err), ERR_INVALID);
+    assert_int_equal(sampling_check(&conf, 1000, &err), ERR_INVALID);
 }
 
 int main(void)
@@ -275,6 +315,7 @@ int main(void)
         cmocka_unit_test(top_p_is_right_for_large_vocabularies),
         cmocka_unit_test(a_seed_repeats_and_another_differs),
         cmocka_unit_test(penalties_change_the_order),
+        cmocka_unit_test(bias_is_added_forbids_and_forces),
         cmocka_unit_test(values_out_of_range_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
