@@ -172,7 +172,9 @@ static void each_record_of_the_log_has_its_own_count(void **out)
     run_clients(&f);
     OK_OR_FAIL(kv_iter_new(&it, f.store->kv, NULL, KV_LOG, &all, &f.err), &f.err);
     for (; kv_iter_valid(it); kv_iter_next(it)) {
-        int64_t n = count_in_batch(kv_iter_value(it));
+        struct change_record record;
+        assert_true(change_record_decode(kv_iter_key(it), kv_iter_value(it), &record));
+        int64_t n = count_in_batch(record.batch);
         assert_true(n == -1 || n == last + 1);
         last = n == -1 ? last : n;
     }
