@@ -502,6 +502,30 @@ struct writer {
     _Atomic bool *stop;
 };
 
+/* Removes, changes or makes again; values of a are places only in part. */
+static enum errc write_one(struct txn *t, const struct collection *c, uint64_t key, uint64_t seed,
+                           struct arena *arena, struct error *err)
+{
+    struct doc_change change;
+    char text[96];
+    int a = (int)(seed >> 50) % 200;
+    struct slice name = slice_str(arena_printf(arena, "%d", (int)key));
+    struct val doc;
+    int kind = (int)(seed >> 12) % 3;
+    if (kind == 0)
+        return doc_remove(t, c, name, NULL, arena, &change, err);
+    if (kind == 1)
+        snprintf(text, sizeof text, "{\"a\":%d}", a);
+    else
+        snprintf(text, sizeof text, "{\"_key\":\"%d\",\"a\":%d,\"b\":%d,\"c\":1}", (int)key, a,
+                 (int)key);
+    enum errc rc = val_parse(slice_str(text), arena, &doc, err);
+    if (rc != OK)
+        return rc;
+    return kind == 1 ? doc_update(t, c, name, doc, NULL, arena, &change, err)
+                     : doc_insert(t, c, doc, NULL, arena, &change, err);
+}
+
 static void *write_on(void *arg)
 {
     struct writer *w = arg;
@@ -510,24 +534,16 @@ static void *write_on(void *arg)
         struct arena *arena = arena_new(0);
         struct error err;
         struct txn *t = NULL;
-        struct doc_change change;
-        char key[16];
-        struct slice name = slice_str("a");
         seed = seed * 6364136223846793005u + 1442695040888963407u;
-        snprintf(key, sizeof key, "%d", (int)((seed >> 33) % BUILD_DOCS));
-        struct val value = val_new_int(arena, (int64_t)(seed >> 50));
         if (txn_begin(&t, w->f->store, NULL, &err) != OK)
             return (void *)1;
         const struct collection *c = catalog_collection(txn_catalog(t), 1, slice_str("c"));
-        enum errc rc =
-            seed & 4096 ? doc_remove(t, c, slice_str(key), NULL, arena, &change, &err)
-                        : doc_update(t, c, slice_str(key), val_new_object(arena, &name, &value, 1),
-                                     NULL, arena, &change, &err);
+        enum errc rc = write_one(t, c, (seed >> 33) % BUILD_DOCS, seed, arena, &err);
         if (rc == OK)
             rc = txn_commit(t, &err);
         txn_end(t);
         arena_free(arena);
-        if (rc != OK && rc != ERR_CONFLICT && rc != ERR_NOT_FOUND)
+        if (rc != OK && rc != ERR_CONFLICT && rc != ERR_NOT_FOUND && rc != ERR_EXISTS)
             return (void *)1;
     }
     return NULL;

@@ -14,6 +14,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -61,6 +62,13 @@ static void note_directory(int fd)
         closedir(dir);
 }
 
+static int open_directory_of(const char *path, const char *slash)
+{
+    char name[PATH_MAX];
+    snprintf(name, sizeof name, "%.*s", (int)(slash - path), path);
+    return open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
 /* size: of the file before the sync; what is written meanwhile may be lost. */
 static void note_sync(int fd, const struct stat *st)
 {
@@ -105,10 +113,14 @@ __attribute__((visibility("default"))) int unlink(const char *path)
 
 __attribute__((visibility("default"))) int rename(const char *from, const char *to)
 {
-    struct stat old, new;
-    if (shared && lstat(to, &old) == 0 && lstat(from, &new) == 0 && S_ISREG(old.st_mode) &&
-        slot_of(old.st_ino)->is_linked)
-        slot_of(new.st_ino)->is_linked = true;
+    struct stat st;
+    const char *slash = strrchr(to, '/');
+    bool is_safe = shared && slash && lstat(to, &st) == 0 && slot_of(st.st_ino)->is_linked;
+    int dir = is_safe ? open_directory_of(to, slash) : -1;
+    if (dir >= 0) {
+        note_directory(dir);
+        (void)close(dir);
+    }
     return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 /* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
