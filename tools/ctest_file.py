@@ -35,7 +35,7 @@ def built(directory, prefix):
         for item in test.get("properties", []):
             value = item["value"]
             properties[item["name"]] = ";".join(value) if isinstance(value, list) else value
-        properties.setdefault("TIMEOUT", 300)
+        properties.setdefault("TIMEOUT", 600)
         yield entry(prefix + test["name"], test["command"], properties)
 
 
