@@ -28,6 +28,7 @@ target_compile_options(themis_flags INTERFACE
   -Wno-error=maybe-uninitialized
   $<$<COMPILE_LANGUAGE:C>:-std=gnu17>
   $<$<COMPILE_LANGUAGE:CXX>:-std=gnu++17>
+  $<$<COMPILE_LANGUAGE:C>:-Werror=implicit-function-declaration>
   $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>
   $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>
   -D_GNU_SOURCE -fvisibility=hidden -fno-omit-frame-pointer -fno-strict-aliasing -fstack-protector-strong)

@@ -12,19 +12,6 @@
 
 enum { CHARS_MAX = 10000 };
 
-/* Byte offset of the nth character; the end when there are fewer. */
-static size_t byte_of(struct slice s, int64_t n)
-{
-    size_t i = 0;
-
-    for (; i < s.len && n > 0; n--) {
-        i++;
-        while (i < s.len && ((uint8_t)s.ptr[i] & 0xC0) == 0x80)
-            i++;
-    }
-    return i;
-}
-
 static enum errc fn_levenshtein(struct fn_call *call)
 {
     struct slice a = fn_text_arg(call, 0), b = fn_text_arg(call, 1);
@@ -37,10 +24,10 @@ static enum errc fn_levenshtein(struct fn_call *call)
         row[k] = k;
     size_t at = 0;
     for (size_t i = 1; i <= na; i++) {
-        size_t n = byte_of(slice_of(a.ptr + at, a.len - at), 1), diagonal = row[0], bt = 0;
+        size_t n = fn_byte_of(slice_of(a.ptr + at, a.len - at), 1), diagonal = row[0], bt = 0;
         row[0] = i;
         for (size_t k = 1; k <= nb; k++) {
-            size_t m = byte_of(slice_of(b.ptr + bt, b.len - bt), 1), above = row[k];
+            size_t m = fn_byte_of(slice_of(b.ptr + bt, b.len - bt), 1), above = row[k];
             size_t cost = !(n == m && !memcmp(a.ptr + at, b.ptr + bt, n));
             size_t best = diagonal + cost;
             best = above + 1 < best ? above + 1 : best;
@@ -67,7 +54,7 @@ static long code_points(struct fn_call *call, int i, uint32_t **out)
     }
     *out = arena_alloc(call->arena, (n + 1) * sizeof **out);
     for (size_t k = 0; k < n; k++) {
-        size_t bytes = byte_of(slice_of(s.ptr + at, s.len - at), 1);
+        size_t bytes = fn_byte_of(slice_of(s.ptr + at, s.len - at), 1);
         uint32_t c = 0; /* the bytes of the character: equal for equal characters */
         memcpy(&c, s.ptr + at, bytes);
         (*out)[k] = c;

@@ -69,6 +69,19 @@ static inline void fn_warn(struct fn_call *call, int num, const char *text)
         call->warn(call->warn_ctx, num, text);
 }
 
+/* Byte offset of the nth character; the end when there are fewer. */
+static inline size_t fn_byte_of(struct slice s, int64_t n)
+{
+    size_t i = 0;
+
+    for (; i < s.len && n > 0; n--) {
+        i++;
+        while (i < s.len && ((uint8_t)s.ptr[i] & 0xC0) == 0x80)
+            i++;
+    }
+    return i;
+}
+
 /* Sorted by AQL's order with the query's collation. */
 void fn_sort(struct fn_call *call, struct val *items, size_t count);
 /* Equal neighbours removed. */

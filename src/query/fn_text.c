@@ -7,22 +7,9 @@
 
 enum { TEXT_MAX = 64 * MIB, REPEAT_MAX = 16 * MIB };
 
-/* Byte offset of the nth character; the end when there are fewer. */
-static size_t byte_of(struct slice s, int64_t n)
-{
-    size_t i = 0;
-
-    for (; i < s.len && n > 0; n--) {
-        i++;
-        while (i < s.len && ((uint8_t)s.ptr[i] & 0xC0) == 0x80)
-            i++;
-    }
-    return i;
-}
-
 static struct slice part(struct slice s, int64_t from, int64_t count)
 {
-    size_t a = byte_of(s, from), b = a + byte_of(slice_of(s.ptr + a, s.len - a), count);
+    size_t a = fn_byte_of(s, from), b = a + fn_byte_of(slice_of(s.ptr + a, s.len - a), count);
 
     return slice_of(s.ptr + a, b - a);
 }
@@ -235,7 +222,7 @@ static enum errc trim(struct fn_call *call, bool left, bool right, struct slice 
     struct slice s = fn_text_arg(call, 0);
 
     while (left && s.len) {
-        size_t n = byte_of(s, 1);
+        size_t n = fn_byte_of(s, 1);
         if (!in_set(s, 0, n, set))
             break;
         s = slice_of(s.ptr + n, s.len - n);
@@ -341,7 +328,7 @@ static enum errc fn_reverse(struct fn_call *call)
     struct slice s = fn_text_arg(call, 0);
     char *out = arena_alloc(call->arena, s.len + 1);
     for (size_t i = 0; i < s.len;) {
-        size_t n = byte_of(slice_of(s.ptr + i, s.len - i), 1);
+        size_t n = fn_byte_of(slice_of(s.ptr + i, s.len - i), 1);
         memcpy(out + s.len - i - n, s.ptr + i, n);
         i += n;
     }

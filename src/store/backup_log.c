@@ -320,7 +320,7 @@ static enum errc find_begin(struct replay *p, struct error *err)
     TRY(store_check_format(p->kv, arena, &is_new, err));
     if (is_new)
         TRY(fail(err, ERR_CORRUPT, "there is no store in %s", p->opt->path));
-    TRY(store_find_last_seq(p->kv, &p->out->before, err));
+    TRY(change_log_last(p->kv, &p->out->before, err));
     key_add_u64(&p->key, p->out->before);
     rc = kv_get(p->kv, NULL, KV_LOG, buf_slice(&p->key), arena, &value, err);
     if (rc == OK && change_record_decode(buf_slice(&p->key), value, &record))

@@ -58,10 +58,12 @@ static void encode(struct change_log *log, uint64_t time_us, struct slice batch)
         buf_add_slice(&log->value, batch);
 }
 
-enum errc change_log_first(struct kv *kv, uint64_t *out, struct error *err)
+/* The number of the first record or of the last; 0 = there is none. */
+static enum errc read_bound(struct kv *kv, const struct kv_scan *from, uint64_t *out,
+                            struct error *err)
 {
     struct kv_iter *it = NULL;
-    enum errc rc = kv_iter_new(&it, kv, NULL, KV_LOG, &(struct kv_scan){ .is_large = true }, err);
+    enum errc rc = kv_iter_new(&it, kv, NULL, KV_LOG, from, err);
     *out = 0;
     if (rc != OK)
         return rc;
@@ -70,6 +72,16 @@ enum errc change_log_first(struct kv *kv, uint64_t *out, struct error *err)
     rc = kv_iter_check(it, err);
     kv_iter_free(it);
     return rc;
+}
+
+enum errc change_log_first(struct kv *kv, uint64_t *out, struct error *err)
+{
+    return read_bound(kv, &(struct kv_scan){ .is_large = true }, out, err);
+}
+
+enum errc change_log_last(struct kv *kv, uint64_t *out, struct error *err)
+{
+    return read_bound(kv, &(struct kv_scan){ .is_reverse = true }, out, err);
 }
 
 /* ---- catalogs ---- */

@@ -57,6 +57,8 @@ bool change_record_decode(struct slice key, struct slice value, struct change_re
 
 /* The record that is first kept; 0 = there is none. */
 MUST_CHECK enum errc change_log_first(struct kv *kv, uint64_t *out, struct error *err);
+/* The newest commit; 0 = there is none. */
+MUST_CHECK enum errc change_log_last(struct kv *kv, uint64_t *out, struct error *err);
 
 /* The key in the meta family of the catalog that the commit made. */
 void change_log_catalog_key(struct buf *out, uint64_t seq);

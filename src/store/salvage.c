@@ -21,7 +21,7 @@ static enum errc probe(const struct salvage_options *opt, uint64_t *last_seq, st
     kv_opt.is_read_only = kv_opt.cuts_log = true;
     enum errc rc = kv_open(&kv, &kv_opt, err);
     if (rc == OK)
-        rc = store_find_last_seq(kv, last_seq, err);
+        rc = change_log_last(kv, last_seq, err);
     kv_close(kv);
     return rc;
 }

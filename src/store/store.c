@@ -126,20 +126,6 @@ enum errc store_load_catalog(struct kv *kv, struct arena *arena, struct catalog 
     return ERR_CORRUPT;
 }
 
-enum errc store_find_last_seq(struct kv *kv, uint64_t *out, struct error *err)
-{
-    struct kv_iter *it = NULL;
-    enum errc rc = kv_iter_new(&it, kv, NULL, KV_LOG, &(struct kv_scan){ .is_reverse = true }, err);
-    *out = 0;
-    if (rc != OK)
-        return rc;
-    if (kv_iter_valid(it) && kv_iter_key(it).len == 8)
-        *out = key_read_u64(kv_iter_key(it).ptr);
-    rc = kv_iter_check(it, err);
-    kv_iter_free(it);
-    return rc;
-}
-
 /* ---- opening ---- */
 
 static enum errc open_collator(struct store *s, const struct catalog *catalog, const char *asked,
@@ -196,7 +182,7 @@ static enum errc open_parts(struct store *s, const struct store_options *opt, st
     TRY(store_check_format(s->kv, arena, &is_new, err));
     if (is_new)
         TRY(create(s, opt->locale ? opt->locale : "und", arena, err));
-    TRY(store_find_last_seq(s->kv, &last_seq, err));
+    TRY(change_log_last(s->kv, &last_seq, err));
     s->disk = disk_new(s->path, floor);
     TRY(disk_check_mark(s->disk, last_seq, opt->accept_loss, err));
     TRY(ids_open(&s->ids, s->kv, s->env, opt->node, err));

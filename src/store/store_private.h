@@ -46,8 +46,6 @@ struct store {
 /* ERR_INVALID for a newer format. *is_new: nothing was ever written. */
 MUST_CHECK enum errc store_check_format(struct kv *kv, struct arena *arena, bool *is_new,
                                         struct error *err);
-/* The last commit of the log; 0 = none. */
-MUST_CHECK enum errc store_find_last_seq(struct kv *kv, uint64_t *out, struct error *err);
 /* The catalog on disk, returned to the caller. */
 MUST_CHECK enum errc store_load_catalog(struct kv *kv, struct arena *arena, struct catalog **out,
                                         struct error *err);
