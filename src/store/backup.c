@@ -135,7 +135,9 @@ static enum errc read_ids(struct store *s, struct extent *x, struct arena *arena
 {
     struct slice value = { NULL, 0 };
     enum errc rc = kv_get(s->kv, NULL, KV_META, slice_str("ids"), arena, &value, err);
-    if (rc != OK || value.len != 16)
+    if (rc != OK && rc != ERR_NOT_FOUND)
+        return rc;
+    if (value.len != 16)
         return fail(err, ERR_CORRUPT, "the store has no record of ids");
     x->ids[0] = key_read_u64(value.ptr);
     x->ids[1] = key_read_u64(value.ptr + 8);

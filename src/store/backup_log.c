@@ -47,7 +47,7 @@ static enum errc write_out(struct writer *w, struct error *err)
 {
     struct slice left = buf_slice(&w->out);
     while (left.len) {
-        ssize_t n = fault_errno("store.backup_log", ENOSPC) ? -1 : write(w->fd, left.ptr, left.len);
+        ssize_t n = fault_errno("store.backup_log", EIO) ? -1 : write(w->fd, left.ptr, left.len);
         if (n < 0 && errno != EINTR)
             return fail_os(err, "write", buf_cstr(&w->path));
         if (n > 0)

@@ -142,6 +142,11 @@ static const char *backup_path(struct fixture *f)
     return arena_printf(f->arena, "%s/backup", f->path);
 }
 
+static const char *increment_path(struct fixture *f)
+{
+    return arena_printf(f->arena, "%s/increment", f->path);
+}
+
 static void describe_store(struct fixture *f, struct buf *out)
 {
     struct txn *t = begin(f, ISOLATION_SNAPSHOT);
@@ -161,6 +166,10 @@ static void describe_store(struct fixture *f, struct buf *out)
         buf_add_str(out, "a backup\n");
     if (access(arena_printf(f->arena, "%s.part", backup_path(f)), F_OK) == 0)
         buf_add_str(out, "a part of a backup\n");
+    if (access(increment_path(f), F_OK) == 0)
+        buf_add_str(out, "an increment\n");
+    if (access(arena_printf(f->arena, "%s.part", increment_path(f)), F_OK) == 0)
+        buf_add_str(out, "a part of an increment\n");
     buf_cstr(out);
     txn_end(t);
 }

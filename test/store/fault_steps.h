@@ -337,6 +337,23 @@ static enum errc backs_up(struct rig *r, struct error *err)
     return store_backup(r->f.store, &opt, r->f.arena, &m, err);
 }
 
+static enum errc backs_up_the_rest(struct rig *r, struct error *err)
+{
+    char digest[65];
+    struct manifest full, m;
+    struct backup_parent parent = { .id = "id", .digest = digest };
+    struct backup_options opt = {
+        .dir = increment_path(&r->f), .id = "more", .program = "test", .parent = &parent
+    };
+    enum errc rc = OK;
+    TRY(manifest_read(backup_path(&r->f), r->f.arena, &full, err));
+    TRY(manifest_digest(backup_path(&r->f), digest, err));
+    parent.about = full.about;
+    rc = store_backup(r->f.store, &opt, r->f.arena, &m, err);
+out:
+    return rc;
+}
+
 static enum errc renames_a_collection(struct rig *r, struct error *err)
 {
     return store_rename_collection(r->f.store, r->f.db, id_of(r, "a"), slice_str("b"), err);
@@ -402,6 +419,11 @@ static enum errc drops_a_database(struct rig *r, struct error *err)
     return close_after(r, store_drop_database(r->f.store, slice_str("other"), err));
 }
 
+static enum errc creates_a_database_again(struct rig *r, struct error *err)
+{
+    return store_create_database(r->f.store, slice_str("again"), err);
+}
+
 #define STEP(f)                                                                                    \
     {                                                                                              \
         .name = #f, .run = f                                                                       \
@@ -446,6 +468,8 @@ static const struct step life[] = {
     STEP(drops_a_collection),
     STEP(drops_a_database),
     STEP(backs_up),
+    STEP(creates_a_database_again),
+    STEP(backs_up_the_rest),
 };
 
 #endif
