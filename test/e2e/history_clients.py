@@ -193,8 +193,8 @@ class Client:
         """Reads a register and sets it; without an answer others will tell what it read."""
         key, value = self.cluster.objects.pick("r", self.random, True)
         ops += [("value", key, UNKNOWN), ("write", key, value)]
-        (old,) = self.query(f"{WRITE} RETURN OLD.v", k=key, v=value)
-        ops[0] = ("value", key, old)
+        (old,) = self.query(f"{WRITE} RETURN [OLD.v, OLD.before]", k=key, v=value)
+        ops[0] = ("value", key, self.cluster.saw(key, *old))
 
     def look(self, ops):
         """A query that reads objects of all types at one moment."""
@@ -292,7 +292,8 @@ class Clients:
         for t in everything:
             if t.ops[0][2] is UNKNOWN:
                 (_, key, _), write = t.ops
-                t.ops = [("value", key, self.before.get((key, write[2]))), write]
+                seen = (key, write[2])
+                t.ops = [("value", key, self.before[seen]), write] if seen in self.before else [write]
         return everything
 
 

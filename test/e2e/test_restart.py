@@ -64,29 +64,29 @@ def crc32c(data):
 
 def raise_format(path):
     """
-    Sets the format version in RocksDB's write-ahead log, with a right checksum. A record is checksum
+    Sets each format version in RocksDB's write-ahead log, with a right checksum. A record is checksum
     (4 bytes, masked), length (2), type (1), and for types from 5 a log number (4), then the payload.
     """
     log = bytearray(path.read_bytes())
-    at = log.find(b"\x06format\x08")
-    if at < 0:
-        return False
-    value = at + 8
-    record = 0
-    while True:
-        size, kind = struct.unpack_from("<HB", log, record + 4)
-        head = 11 if kind >= 5 and kind <= 8 else 7
-        end = record + head + size
-        if record <= at < end:
-            break
-        record = end
-    assert value + 8 <= end
-    log[value:value + 8] = struct.pack(">Q", 999)
-    crc = crc32c(bytes(log[record + 6:end]))
-    masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-    struct.pack_into("<I", log, record, masked)
+    at, found = -1, False
+    while (at := log.find(b"\x06format\x08", at + 1)) >= 0:
+        found = True
+        value = at + 8
+        record = 0
+        while True:
+            size, kind = struct.unpack_from("<HB", log, record + 4)
+            head = 11 if kind >= 5 and kind <= 8 else 7
+            end = record + head + size
+            if record <= at < end:
+                break
+            record = end
+        assert value + 8 <= end
+        log[value:value + 8] = struct.pack(">Q", 999)
+        crc = crc32c(bytes(log[record + 6:end]))
+        masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+        struct.pack_into("<I", log, record, masked)
     path.write_bytes(log)
-    return True
+    return found
 
 
 def test_newer_format(start):
