@@ -199,8 +199,6 @@ def test_exclusive_use_by_a_query(sim, db):
         trx.aql(f"INSERT {{}} INTO accounts OPTIONS {{exclusive: {option}, waitForSync: true}}")
         sim.request("POST", "/_api/document/accounts", json={})
         trx.end(status=status)
-    refused = sim.aql("INSERT {} INTO accounts OPTIONS {versionAttribute: 'v'}", status=501)
-    assert "versionAttribute" in refused["errorMessage"]
 
 
 def test_a_failed_statement_undoes_itself_only(sim, db):
