@@ -282,7 +282,7 @@ def test_cursors_belong_to_their_user(client, system, shop, server):
     assert ask("POST", f"/{ids[0]}", "ann").json()["result"] == [3, 4]
     assert ask("DELETE", f"/{ids[1]}", "ann").status_code == 202
     assert ask("POST", f"/{ids[0]}", "ann").json() | {"extra": 0} == {
-        "result": [5], "hasMore": False, "id": str(ids[0]), "cached": False, "extra": 0, "error": False, "code": 200}
+        "result": [5], "hasMore": False, "cached": False, "extra": 0, "error": False, "code": 200}
 
 
 def test_graphs_name_what_their_user_may_read(client, system, shop, server):
