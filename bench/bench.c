@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cpu.h"
+#include "base/log.h"
 
 enum { ROUNDS_DEFAULT = 11, ROUNDS_MAX = 1000, CHILDREN_MAX = 4 };
 
@@ -323,4 +324,29 @@ void bench_capture(const char *command, struct buf *out)
     int status = pclose(f);
     if (status == -1 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
         bench_fail("'%s' failed", command);
+}
+
+static const struct bench_part *find_part(const struct bench_part *parts, size_t count,
+                                          const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(parts[i].name, name))
+            return &parts[i];
+    fprintf(stderr, "parts:");
+    for (size_t i = 0; i < count; i++)
+        fprintf(stderr, " %s", parts[i].name);
+    fputc('\n', stderr);
+    bench_fail("there is no part '%s'", name);
+}
+
+int bench_main(int argc, char **argv, const struct bench_part *parts, size_t count)
+{
+    log_set_level(LOG_ERROR);
+    for (int i = 1; i < argc; i++)
+        (void)find_part(parts, count, argv[i]);
+    for (int i = 1; i < argc; i++)
+        find_part(parts, count, argv[i])->run();
+    for (size_t i = 0; argc < 2 && i < count; i++)
+        parts[i].run();
+    return 0;
 }

@@ -90,6 +90,15 @@ double bench_compare(const struct bench_pair *p);
 /* Of n values, which it sorts; q in [0, 1]. */
 double bench_quantile(double *values, size_t n, double q);
 
+/* ---- parts ---- */
+
+struct bench_part {
+    const char *name;
+    void (*run)(void);
+};
+/* The main of a benchmark with parts: runs those that the command line names, or all. */
+int bench_main(int argc, char **argv, const struct bench_part *parts, size_t count);
+
 /* ---- surroundings ---- */
 
 /* The directory for files of this run (BENCH_DIR); the script that made it removes it. */

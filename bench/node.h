@@ -8,11 +8,6 @@
 
 #include "bench.h"
 
-struct node_part {
-    const char *name;
-    void (*run)(void);
-};
-
 void node_get(void);     /* point reads of documents against raw RocksDB */
 void node_http(void);    /* a document over HTTP against a route with nothing to do */
 void node_decode(void);  /* one generation against llama-bench */

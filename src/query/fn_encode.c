@@ -8,58 +8,37 @@
 
 enum { TEXT_MAX = 64 * MIB };
 
-static enum errc return_buf(struct fn_call *call, struct buf *text)
+/* len: bytes of a digest. */
+static enum errc return_digest(struct fn_call *call, size_t len,
+                               void (*hash)(const void *bytes, size_t len, uint8_t *out))
 {
-    enum errc rc = buf_check(text, "the result", call->err);
+    struct slice s = fn_text_arg(call, 0);
+    uint8_t out[64];
+    char text[2 * sizeof out + 1];
 
-    if (rc == OK)
-        rc = fn_return_text(call, buf_slice(text));
-    buf_release(text);
-    return rc;
-}
-
-static enum errc return_hex(struct fn_call *call, const uint8_t *bytes, size_t len)
-{
-    char text[2 * 64 + 1];
-
-    hash_hex(bytes, len, text);
+    hash(s.ptr, s.len, out);
+    hash_hex(out, len, text);
     return fn_return_text(call, slice_str(text));
 }
 
 static enum errc fn_md5(struct fn_call *call)
 {
-    struct slice s = fn_text_arg(call, 0);
-    uint8_t out[16];
-
-    hash_md5(s.ptr, s.len, out);
-    return return_hex(call, out, sizeof out);
+    return return_digest(call, 16, hash_md5);
 }
 
 static enum errc fn_sha1(struct fn_call *call)
 {
-    struct slice s = fn_text_arg(call, 0);
-    uint8_t out[20];
-
-    hash_sha1(s.ptr, s.len, out);
-    return return_hex(call, out, sizeof out);
+    return return_digest(call, 20, hash_sha1);
 }
 
 static enum errc fn_sha256(struct fn_call *call)
 {
-    struct slice s = fn_text_arg(call, 0);
-    uint8_t out[32];
-
-    hash_sha256(s.ptr, s.len, out);
-    return return_hex(call, out, sizeof out);
+    return return_digest(call, 32, hash_sha256);
 }
 
 static enum errc fn_sha512(struct fn_call *call)
 {
-    struct slice s = fn_text_arg(call, 0);
-    uint8_t out[64];
-
-    hash_sha512(s.ptr, s.len, out);
-    return return_hex(call, out, sizeof out);
+    return return_digest(call, 64, hash_sha512);
 }
 
 /* Castagnoli's polynomial, reflected; upper case without leading zeros, as in ArangoDB. */
@@ -107,7 +86,7 @@ static enum errc fn_to_base64(struct fn_call *call)
 
     buf_init(&text, TEXT_MAX);
     base64_encode(fn_text_arg(call, 0), false, &text);
-    return return_buf(call, &text);
+    return fn_return_buf(call, &text);
 }
 
 static enum errc fn_encode_uri(struct fn_call *call)
@@ -124,7 +103,7 @@ static enum errc fn_encode_uri(struct fn_call *call)
         else
             buf_printf(&text, "%%%02X", (unsigned char)s.ptr[i]);
     }
-    return return_buf(call, &text);
+    return fn_return_buf(call, &text);
 }
 
 static enum errc fn_json_stringify(struct fn_call *call)
@@ -133,7 +112,7 @@ static enum errc fn_json_stringify(struct fn_call *call)
 
     buf_init(&text, TEXT_MAX);
     val_print(fn_arg(call, 0), &text);
-    return return_buf(call, &text);
+    return fn_return_buf(call, &text);
 }
 
 static enum errc fn_json_parse(struct fn_call *call)

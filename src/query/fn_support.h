@@ -37,6 +37,17 @@ static inline enum errc fn_return_text(struct fn_call *call, struct slice s)
     return fn_return(call, val_new_string(call->arena, s));
 }
 
+/* Takes the text over; too long is an error. */
+static inline enum errc fn_return_buf(struct fn_call *call, struct buf *text)
+{
+    enum errc rc = buf_check(text, "the result", call->err);
+
+    if (rc == OK)
+        rc = fn_return_text(call, buf_slice(text));
+    buf_release(text);
+    return rc;
+}
+
 static inline struct slice fn_text_arg(struct fn_call *call, int i)
 {
     return val_string(cast_string(call->arena, fn_arg(call, i)));

@@ -14,16 +14,6 @@ static struct slice part(struct slice s, int64_t from, int64_t count)
     return slice_of(s.ptr + a, b - a);
 }
 
-static enum errc return_buf(struct fn_call *call, struct buf *text)
-{
-    enum errc rc = buf_check(text, "the result", call->err);
-
-    if (rc == OK)
-        rc = fn_return_text(call, buf_slice(text));
-    buf_release(text);
-    return rc;
-}
-
 static enum errc fn_concat(struct fn_call *call)
 {
     bool is_list = call->count == 1 && fn_is(call, 0, VAL_ARRAY);
@@ -35,7 +25,7 @@ static enum errc fn_concat(struct fn_call *call)
         struct val v = is_list ? val_at(call->args[0], i) : call->args[i];
         buf_add_slice(&text, val_string(cast_string(call->arena, v)));
     }
-    return return_buf(call, &text);
+    return fn_return_buf(call, &text);
 }
 
 static enum errc fn_concat_separator(struct fn_call *call)
@@ -56,7 +46,7 @@ static enum errc fn_concat_separator(struct fn_call *call)
         is_first = false;
         buf_add_slice(&text, val_string(cast_string(call->arena, v)));
     }
-    return return_buf(call, &text);
+    return fn_return_buf(call, &text);
 }
 
 static enum errc change_case(struct fn_call *call, bool is_upper)
@@ -65,7 +55,7 @@ static enum errc change_case(struct fn_call *call, bool is_upper)
 
     buf_init(&text, TEXT_MAX);
     text_change_case(fn_text_arg(call, 0), is_upper, &text);
-    return return_buf(call, &text);
+    return fn_return_buf(call, &text);
 }
 
 static enum errc fn_lower(struct fn_call *call)
@@ -311,7 +301,7 @@ static enum errc fn_substitute(struct fn_call *call)
         i += pairs[k].search.len;
         limit--;
     }
-    return return_buf(call, &text);
+    return fn_return_buf(call, &text);
 }
 
 static enum errc fn_reverse(struct fn_call *call)
@@ -356,7 +346,7 @@ static enum errc fn_repeat(struct fn_call *call)
             buf_add_slice(&text, separator);
         buf_add_slice(&text, s);
     }
-    return return_buf(call, &text);
+    return fn_return_buf(call, &text);
 }
 
 /* ---- patterns ---- */

@@ -181,15 +181,22 @@ static enum errc run_load(struct model_change *c, struct error *err)
     return model_load_file(c->r->ctx, c->r->params[0].ptr, s->path, err);
 }
 
-static void after_load(struct request *r)
+/* The change is over and went well; else `again` will be called, or the reply is sent. */
+static bool has_switched(struct request *r, void (*again)(struct request *r))
 {
     struct switching *s = r->state;
 
-    if (!model_change_is_done(&s->change, after_load))
-        return;
-    if (s->change.rc != OK)
-        request_fail(r, &s->change.err);
-    else
+    if (!model_change_is_done(&s->change, again))
+        return false;
+    if (s->change.rc == OK)
+        return true;
+    request_fail(r, &s->change.err); /* r and s are gone from here on */
+    return false;
+}
+
+static void after_load(struct request *r)
+{
+    if (has_switched(r, after_load))
         reply_model(r, r->params[0], 200);
 }
 
@@ -218,12 +225,8 @@ static void after_unload(struct request *r)
     struct switching *s = r->state;
     struct reply a;
 
-    if (!model_change_is_done(&s->change, after_unload))
+    if (!has_switched(r, after_unload))
         return;
-    if (s->change.rc != OK) {
-        request_fail(r, &s->change.err);
-        return;
-    }
     reply_begin(&a, r);
     reply_text(&a, "id", r->params[0]);
     reply_str(&a, "object", "model");
@@ -285,15 +288,10 @@ static enum errc run_remove(struct model_change *c, struct error *err)
 
 static void after_remove(struct request *r)
 {
-    struct switching *s = r->state;
     struct reply a;
 
-    if (!model_change_is_done(&s->change, after_remove))
+    if (!has_switched(r, after_remove))
         return;
-    if (s->change.rc != OK) {
-        request_fail(r, &s->change.err);
-        return;
-    }
     reply_begin(&a, r);
     reply_text(&a, "id", r->params[0]);
     reply_str(&a, "object", "model");

@@ -151,6 +151,18 @@ enum errc index_scan(struct index_iter **out, struct txn *t, const struct collec
     return OK;
 }
 
+/* Stands before the first entry of a range, whose bounds are released. */
+static enum errc open_range(struct index_iter *x, struct buf *from, struct buf *to,
+                            struct error *err)
+{
+    struct kv_scan scan = { .from = buf_slice(from), .to = buf_slice(to) };
+    enum errc rc = txn_iter_new(&x->it, x->txn, KV_INDEX, &scan, err);
+    x->is_started = false;
+    buf_release(from);
+    buf_release(to);
+    return rc;
+}
+
 /* ---- edges ---- */
 
 static enum errc open_side(struct index_iter *x, enum edge_side side, struct slice vertex,
@@ -163,13 +175,7 @@ static enum errc open_side(struct index_iter *x, enum edge_side side, struct sli
     buf_add_slice(&to, buf_slice(&from));
     move_behind(&to);
     x->prefix = from.len;
-    x->is_started = false;
-    enum errc rc =
-        txn_iter_new(&x->it, x->txn, KV_INDEX,
-                     &(struct kv_scan){ .from = buf_slice(&from), .to = buf_slice(&to) }, err);
-    buf_release(&from);
-    buf_release(&to);
-    return rc;
+    return open_range(x, &from, &to, err);
 }
 
 enum errc index_scan_edges(struct index_iter **out, struct txn *t, const struct collection *c,
@@ -225,13 +231,7 @@ static enum errc open_cells(struct index_iter *x, struct error *err)
     key_add_u64(&from, r->first);
     key_add_u64(&to, x->index->object_id);
     key_add_u64(&to, r->last + 1);
-    x->is_started = false;
-    enum errc rc =
-        txn_iter_new(&x->it, x->txn, KV_INDEX,
-                     &(struct kv_scan){ .from = buf_slice(&from), .to = buf_slice(&to) }, err);
-    buf_release(&from);
-    buf_release(&to);
-    return rc;
+    return open_range(x, &from, &to, err);
 }
 
 static enum errc open_place(struct index_iter **out, struct txn *t, const struct collection *c,
@@ -290,10 +290,7 @@ enum errc index_scan_words(struct index_iter **out, struct txn *t, const struct 
         key_add_u8(&from, 0);
     buf_add_slice(&to, buf_slice(&from));
     move_behind(&to);
-    rc = txn_iter_new(&(*out)->it, t, KV_INDEX,
-                      &(struct kv_scan){ .from = buf_slice(&from), .to = buf_slice(&to) }, err);
-    buf_release(&from);
-    buf_release(&to);
+    rc = open_range(*out, &from, &to, err);
     if (rc != OK) {
         index_iter_free(*out);
         *out = NULL;
