@@ -46,7 +46,7 @@ struct call {
 };
 
 struct shard {
-    bool is_lost, has_pulled;
+    bool is_paused, has_pulled;
     uint32_t in_flight;
 };
 
@@ -84,11 +84,17 @@ static double accuracy_of(const struct scatter *s, uint16_t group, unsigned shar
     return isnan(a) ? 0 : a;
 }
 
-static bool may_serve(const struct scatter *s, const struct lot *l, unsigned shard)
+/* Whether it could, if it is not paused. */
+static bool could_serve(const struct scatter *s, const struct lot *l, unsigned shard)
 {
-    if (s->shards[shard].is_lost || l->avoid == (int)shard)
+    if (l->avoid == (int)shard)
         return false;
     return !s->groups[l->group].is_pinned || !isnan(s->accuracy[l->group * s->shard_count + shard]);
+}
+
+static bool may_serve(const struct scatter *s, const struct lot *l, unsigned shard)
+{
+    return !s->shards[shard].is_paused && could_serve(s, l, shard);
 }
 
 /* Rows that have this shard as their home. */
@@ -169,12 +175,24 @@ static void end_row(struct scatter *s, uint32_t row, enum row_state state, enum 
     s->stats.failed += state == ROW_FAILED;
 }
 
+/* A shard that could serve it is paused, but has rows of ours: it may come back. */
+static bool may_hope(const struct scatter *s, const struct lot *l)
+{
+    for (size_t i = 0; i < s->shard_count; i++) {
+        if (s->shards[i].in_flight && could_serve(s, l, (unsigned)i))
+            return true;
+    }
+    return false;
+}
+
 /* Rows that nobody may serve end now, with the failure they had, if any. */
 static void end_orphans(struct scatter *s)
 {
     for (size_t i = 0; i < s->lot_count; i++) {
         struct lot *l = &s->lots[i];
-        while (l->home < 0 && l->count) {
+        if (l->home >= 0 || !l->count || may_hope(s, l))
+            continue;
+        while (l->count) {
             uint32_t row = pop(s, l);
             enum errc code = s->rows[row].code != OK ? s->rows[row].code : ERR_BUSY;
             end_row(s, row, ROW_FAILED, code);
@@ -326,8 +344,8 @@ static unsigned share_of(const struct scatter *s, unsigned shard)
     for (size_t i = 0; i < s->lot_count; i++)
         left += s->lots[i].count;
     for (size_t i = 0; i < s->shard_count; i++) {
-        usable += !s->shards[i].is_lost;
-        fresh += !s->shards[i].is_lost && !s->shards[i].has_pulled;
+        usable += !s->shards[i].is_paused;
+        fresh += !s->shards[i].is_paused && !s->shards[i].has_pulled;
     }
     size_t parts = s->shards[shard].has_pulled ? usable : fresh;
     size_t share = (left + parts - 1) / parts;
@@ -419,7 +437,7 @@ bool scatter_pull(struct scatter *s, unsigned shard, struct scatter_chunk *out)
 
     out->count = 0;
     end_orphans(s);
-    if (sh->is_lost || !room || should_wait(s, shard, room))
+    if (sh->is_paused || !room || should_wait(s, shard, room))
         return false;
     unsigned share = share_of(s, shard);
     share = share < room ? share : room;
@@ -487,27 +505,24 @@ void scatter_call_failed(struct scatter *s, uint32_t call, enum errc code)
     }
 }
 
-void scatter_shard_lost(struct scatter *s, unsigned shard)
+static void set_paused(struct scatter *s, unsigned shard, bool is_paused)
 {
     assert(shard < s->shard_count);
-    if (s->shards[shard].is_lost)
+    if (s->shards[shard].is_paused == is_paused)
         return;
-    s->shards[shard].is_lost = true;
+    s->shards[shard].is_paused = is_paused;
     find_homes(s);
-    for (size_t i = 0; i < s->call_count; i++) {
-        if (s->calls[i].shard == shard)
-            scatter_call_failed(s, (uint32_t)i + 1, ERR_IO);
-    }
     end_orphans(s);
 }
 
-void scatter_shard_back(struct scatter *s, unsigned shard)
+void scatter_shard_pause(struct scatter *s, unsigned shard)
 {
-    assert(shard < s->shard_count);
-    if (!s->shards[shard].is_lost)
-        return;
-    s->shards[shard].is_lost = false;
-    find_homes(s);
+    set_paused(s, shard, true);
+}
+
+void scatter_shard_resume(struct scatter *s, unsigned shard)
+{
+    set_paused(s, shard, false);
 }
 
 void scatter_expire(struct scatter *s, uint64_t now_us)

@@ -103,9 +103,14 @@ void scatter_row_failed(struct scatter *s, uint32_t call, uint32_t row, enum err
 /* The call has ended (broken, refused, too late): its rows without an answer have failed, retryable. */
 void scatter_call_failed(struct scatter *s, uint32_t call, enum errc code);
 
-/* The shard can take nothing: its breaker is open, it is dead. Calls there have failed. */
-void scatter_shard_lost(struct scatter *s, unsigned shard);
-void scatter_shard_back(struct scatter *s, unsigned shard);
+/*
+ * The shard takes nothing more for now: its breaker does not let calls through, it is
+ * suspected, it drains. What is under way there goes on; its domains get another
+ * home. Rows that no other shard may serve become error entries, unless rows of
+ * this batch are still under way at one that could.
+ */
+void scatter_shard_pause(struct scatter *s, unsigned shard);
+void scatter_shard_resume(struct scatter *s, unsigned shard);
 
 /* When the deadline has passed: all rows that have not ended become error entries, ERR_TIMEOUT. */
 void scatter_expire(struct scatter *s, uint64_t now_us);

@@ -271,25 +271,51 @@ static void partial_results_come_in_order(void **state)
     scatter_free(s);
 }
 
-static void a_lost_shard_hands_its_domain_to_the_next_best(void **state)
+static void a_paused_shard_hands_its_domain_to_the_next_best(void **state)
 {
     static const unsigned counts[] = { 40, 0, 0, 0 };
     static const double skilled[] = { 0.9, 0.5, 0.8, 0.7 };
     struct scatter_settings set = scatter_defaults();
-    struct scatter_chunk c;
+    struct scatter_chunk first, c;
 
     (void)state;
     groups[0].accuracy = skilled;
     set.give_up_mean = 0;
     struct scatter *s = new_batch(counts, &set);
-    assert_int_equal(pull(s, 0, &c), 10); /* an even share at first */
-    scatter_shard_lost(s, 0);
+    assert_int_equal(pull(s, 0, &first), 10); /* an even share at first */
+    scatter_shard_pause(s, 0);
     assert_int_equal(pull(s, 0, &c), 0);
     assert_int_equal(pull(s, 1, &c), 0);  /* no stealing without accuracy to give up */
-    assert_int_equal(pull(s, 2, &c), 14); /* a third of 40 */
-    scatter_shard_back(s, 0);
+    assert_int_equal(pull(s, 2, &c), 10); /* a third of 30 */
+    answer_all(s, &first);                /* what was under way goes on */
+    scatter_shard_resume(s, 0);
     assert_true(pull(s, 0, &c) > 0);
     answer_all(s, &c);
+    scatter_free(s);
+}
+
+static void a_pinned_domain_waits_for_a_shard_that_still_works(void **state)
+{
+    static const unsigned counts[] = { 24, 0, 0, 0 };
+    static const double only[] = { 0.9, NAN, NAN, NAN };
+    struct scatter_chunk c, more;
+
+    (void)state;
+    groups[0].accuracy = only;
+    groups[0].is_pinned = true;
+    struct scatter *s = new_batch(counts, NULL);
+    assert_int_equal(pull(s, 0, &c), 8);
+    scatter_shard_pause(s, 0); /* its breaker lets one probe through, and this is it */
+    assert_int_equal(pull(s, 1, &more), 0);
+    assert_int_equal(scatter_stats(s)->failed, 0);
+    answer_all(s, &c);
+    scatter_shard_resume(s, 0);
+    assert_int_equal(pull(s, 0, &c), 8);
+    scatter_shard_pause(s, 0);
+    scatter_call_failed(s, c.call, ERR_IO); /* it was the only hope */
+    assert_true(scatter_is_done(s));
+    assert_int_equal(scatter_stats(s)->answered, 8);
+    assert_int_equal(scatter_stats(s)->failed, 16);
     scatter_free(s);
 }
 
@@ -305,7 +331,7 @@ static void a_pinned_domain_without_its_adapter_is_an_error(void **state)
     groups[0].accuracy = only;
     groups[0].is_pinned = true;
     struct scatter *s = new_batch(counts, NULL);
-    scatter_shard_lost(s, 0);
+    scatter_shard_pause(s, 0);
     while (pull(s, 1, &c))
         answer_all(s, &c);
     assert_true(scatter_is_done(s));
@@ -429,7 +455,8 @@ int main(void)
         TEST(a_failed_call_goes_once_more_to_another),
         TEST(a_row_that_cannot_succeed_is_not_repeated),
         TEST(partial_results_come_in_order),
-        TEST(a_lost_shard_hands_its_domain_to_the_next_best),
+        TEST(a_paused_shard_hands_its_domain_to_the_next_best),
+        TEST(a_pinned_domain_waits_for_a_shard_that_still_works),
         TEST(a_pinned_domain_without_its_adapter_is_an_error),
         TEST(the_deadline_ends_everything),
         TEST(rows_without_a_domain_are_spread_for_nothing),

@@ -169,36 +169,50 @@ static void fabric_reply(struct fabric *f, const struct fabric_mail *m, uint32_t
     fabric_travel(f, m->to, m->from, fabric_on_answer, &back);
 }
 
-/* A job and the process that runs it. */
+/* A moment in the life of a job, and the process that runs it. */
 struct fabric_job {
     struct fabric_mail mail;
     uint32_t life; /* of the shard */
+    enum { JOB_TOKEN, JOB_ROW, JOB_END } moment;
     uint32_t row;
-    bool is_last, is_half;
     int status;
 };
 
-static void fabric_finish(void *ctx, void *arg)
+static void fabric_reach(void *ctx, void *arg)
 {
     struct fabric *f = ctx;
     struct fabric_job *j = arg;
     struct fabric_node *n = &f->nodes[j->mail.to];
+    bool is_up = fabric_is_up(f, n->i, j->life);
 
-    if (!fabric_is_up(f, n->i, j->life)) {
-        if (j->is_last) /* the connection is reset */
-            fabric_reply(f, &j->mail, UINT32_MAX, false, 0);
-    } else if (j->is_half) {
-        fabric_reply(f, &j->mail, 0, true, 200);
-    } else {
-        n->pending--;
-        if (j->mail.is_batch)
+    switch (j->moment) {
+    case JOB_TOKEN:
+        if (is_up)
+            fabric_reply(f, &j->mail, 0, true, 200);
+        break;
+    case JOB_ROW:
+        n->pending -= is_up;
+        if (is_up && j->mail.is_batch)
             fabric_reply(f, &j->mail, j->row, false, j->status);
-        if (j->is_last)
-            fabric_reply(f, &j->mail, UINT32_MAX, false, j->status);
+        break;
+    case JOB_END: /* or the connection is reset */
+        fabric_reply(f, &j->mail, UINT32_MAX, false, is_up ? j->status : 0);
+        break;
     }
     mem_free(j);
 }
 
+static void fabric_moment(struct fabric *f, const struct fabric_job *job, int moment,
+                          uint64_t at_us)
+{
+    struct fabric_job *j = mem_alloc(sizeof *j);
+
+    *j = *job;
+    j->moment = moment;
+    vtime_at(&f->c.time, at_us, fabric_reach, f, j);
+}
+
+/* The stream of a call ends 5 ms after its last row, so that it seldom overtakes one. */
 static void fabric_run_job(struct fabric *f, const struct fabric_mail *m, uint32_t row,
                            bool is_last, int status)
 {
@@ -209,20 +223,18 @@ static void fabric_run_job(struct fabric *f, const struct fabric_mail *m, uint32
         slot = n->slot_free_us[i] < *slot ? &n->slot_free_us[i] : slot;
     uint64_t begin = *slot > now ? *slot : now;
     uint64_t service = (uint64_t)((0.02 + 0.2 * fabric_chance(f)) * FABRIC_S);
-    struct fabric_job *j = mem_zalloc(sizeof *j);
-    *j = (struct fabric_job){
-        .mail = *m, .life = n->life, .row = row, .is_last = is_last, .status = status
-    };
+    const struct fabric_job job = { .mail = *m, .life = n->life, .row = row, .status = status };
     *slot = begin + service;
     n->pending++;
-    if (!m->is_batch) {
-        struct fabric_job *half = mem_alloc(sizeof *half);
-        *half = *j;
-        half->is_half = true;
-        half->is_last = false;
-        vtime_at(&f->c.time, begin + service / 2, fabric_finish, f, half);
+    if (!m->is_batch)
+        fabric_moment(f, &job, JOB_TOKEN, begin + service / 2);
+    fabric_moment(f, &job, JOB_ROW, begin + service);
+    if (is_last) {
+        uint64_t last = *slot;
+        for (unsigned i = 0; i < FABRIC_SLOTS; i++)
+            last = n->slot_free_us[i] > last ? n->slot_free_us[i] : last;
+        fabric_moment(f, &job, JOB_END, last + (m->is_batch ? 5000 : 0));
     }
-    vtime_at(&f->c.time, begin + service, fabric_finish, f, j);
 }
 
 static void fabric_on_call(void *ctx, void *arg)
@@ -422,9 +434,9 @@ static void fabric_pump(struct fabric *f, struct fabric_batch *b)
 
     for (unsigned i = 0; i < FABRIC_NODES; i++) {
         if (fabric_can_take(f, b, i))
-            scatter_shard_back(b->scatter, i);
+            scatter_shard_resume(b->scatter, i);
         else
-            scatter_shard_lost(b->scatter, i);
+            scatter_shard_pause(b->scatter, i);
         if (scatter_pull(b->scatter, i, &c))
             fabric_hand_out(f, b, i, &c);
     }
