@@ -89,11 +89,12 @@ static void pump(struct run *r)
 
     for (unsigned i = 0; i < SHARDS; i++) {
         struct shard *s = &r->shards[i];
-        struct scatter_chunk *c = mem_alloc(sizeof *c);
-        if (scatter_pull(r->scatter, i, c))
-            vtime_at(&r->time, now + 1000, arrive, s, c);
-        else
-            mem_free(c);
+        struct scatter_chunk c;
+        while (scatter_pull(r->scatter, i, &c)) {
+            struct scatter_chunk *copy = mem_alloc(sizeof *copy);
+            *copy = c;
+            vtime_at(&r->time, now + 1000, arrive, s, copy);
+        }
         if (!s->is_stepping && s->count) {
             s->is_stepping = true;
             vtime_at(&r->time, now + (uint64_t)step_us(&r->engine, s->count), step, s, NULL);
@@ -253,7 +254,7 @@ void batch_virtual(void)
 {
     static const struct engine engines[] = { { "compute-bound", 2, 4 },
                                              { "bandwidth-bound", 15, 0.3 } };
-    static const double zipf[] = { 0, 1, 2 }, give_up[] = { 0.15, 1 };
+    static const double zipf[] = { 0, 1, 2 }, give_up[] = { 0.15, 0.05 };
 
     for (size_t e = 0; e < ARRAY_LEN(engines); e++) {
         for (int is_random = 0; is_random < 2; is_random++) {

@@ -26,6 +26,7 @@ static void run(unsigned nodes, double loss, unsigned trials)
     for (unsigned i = 0; i < nodes; i++) {
         sent -= gossip_stats(c.nodes[i].gossip)->sent; /* wraps around */
         bytes -= gossip_stats(c.nodes[i].gossip)->sent_bytes;
+        dropped -= gossip_stats(c.nodes[i].gossip)->over_budget;
     }
     for (unsigned i = 0; i < trials; i++) {
         times[i] = gossip_cluster_converge(&c, LIMIT_S);

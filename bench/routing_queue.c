@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The router's own code in a queueing model under virtual time: four shards of
- * eight slots, each the expert (accuracy 0.9) for two of eight domains and fair
- * (0.5) at the others; domains by Zipf 1, so that one shard is wanted by 44 % of
- * all requests. Four entry nodes choose by reports of load that are up to a second
+ * eight slots, each the expert for two of eight domains; domains by Zipf 1, so that
+ * one shard is wanted by 44 % of all requests. Experts and others differ by a tier
+ * (accuracy 0.9 and 0.5) or are in the same (0.95 and 0.85). Four entry nodes choose by reports of load that are up to a second
  * old and by what they have sent since. Service times are lognormal, mean 1.37 s.
  *
  * Rules: plain hashing, least-loaded, the paper's with the latency announced
@@ -27,6 +27,11 @@ struct policy {
     enum latency latency; /* what the paper's rule is told */
 };
 
+struct skill {
+    const char *name;
+    double expert, other;
+};
+
 struct queue_shard {
     double free_s[SLOTS];
     unsigned pending;
@@ -44,6 +49,7 @@ struct entry {
 struct model {
     struct vtime time;
     const struct policy *policy;
+    const struct skill *skill;
     struct route_settings settings;
     struct queue_shard shards[SHARDS];
     struct entry entries[ENTRIES];
@@ -69,9 +75,9 @@ static uint64_t to_us(double seconds)
     return (uint64_t)(seconds * 1e6);
 }
 
-static double accuracy_of(unsigned shard, unsigned domain)
+static double accuracy_of(const struct model *m, unsigned shard, unsigned domain)
 {
-    return domain % SHARDS == shard ? 0.9 : 0.5;
+    return domain % SHARDS == shard ? m->skill->expert : m->skill->other;
 }
 
 static void end(void *ctx, void *arg)
@@ -123,9 +129,9 @@ static void begin(void *ctx, void *arg)
                                        .slot = (uint16_t)vtime_below(&m->time, 4096),
                                        .owner = (uint16_t)(1 + vtime_below(&m->time, SHARDS)) };
     for (unsigned i = 0; i < SHARDS; i++)
-        e->view[i].accuracy = accuracy_of(i, domain);
+        e->view[i].accuracy = accuracy_of(m, i, domain);
     struct route_decision d = route_choose(&m->settings, &req, e->view, SHARDS, &m->time.clock.env);
-    m->accuracy += accuracy_of((unsigned)d.index, domain);
+    m->accuracy += accuracy_of(m, (unsigned)d.index, domain);
     m->fallbacks += d.is_fallback;
     e->view[d.index].own_sends++;
     serve(m, &m->shards[d.index]);
@@ -166,13 +172,15 @@ static void report(void *ctx, void *arg)
         mem_free(arg);
 }
 
-static void prepare(struct model *m, const struct policy *policy, double load)
+static void prepare(struct model *m, const struct policy *policy, const struct skill *skill,
+                    double load)
 {
     double sum = 0;
 
     memset(m, 0, sizeof *m);
     vtime_init(&m->time, 1);
     m->policy = policy;
+    m->skill = skill;
     m->settings = route_defaults();
     m->settings.rule = policy->rule;
     m->times_s = mem_zalloc(REQUESTS * sizeof *m->times_s);
@@ -192,19 +200,21 @@ static void prepare(struct model *m, const struct policy *policy, double load)
 }
 
 /* Returns the p99. */
-static double run(const struct policy *policy, double load, double hash_p99)
+static double run(const struct policy *policy, const struct skill *skill, double load,
+                  double hash_p99)
 {
     static struct model m;
     struct bench_load_mark mark = bench_load_begin();
     struct bench_line line;
     unsigned busiest = 0;
 
-    prepare(&m, policy, load);
+    prepare(&m, policy, skill, load);
     vtime_run(&m.time, UINT64_MAX / 2);
     for (unsigned i = 0; i < SHARDS; i++)
         busiest = m.shards[i].chosen > busiest ? m.shards[i].chosen : busiest;
     double p99 = bench_quantile(m.times_s, REQUESTS, 0.99);
     bench_begin(&line, "routing", "queue");
+    bench_text(&line, "skill", skill->name);
     bench_number(&line, "load", load);
     bench_text(&line, "rule", policy->name);
     bench_number(&line, "p50_s", bench_quantile(m.times_s, REQUESTS, 0.5));
@@ -228,6 +238,8 @@ static double run(const struct policy *policy, double load, double hash_p99)
 void routing_queue(void)
 {
     static const double loads[] = { 0.5, 0.7, 0.85 };
+    static const struct skill skills[] = { { "0.9 and 0.5", 0.9, 0.5 },
+                                           { "0.95 and 0.85", 0.95, 0.85 } };
     static const struct policy hash = { "hash", ROUTE_RULE_HASH, LATENCY_FIXED };
     static const struct policy others[] = {
         { "least-loaded", ROUTE_RULE_LEAST_LOADED, LATENCY_FIXED },
@@ -236,9 +248,11 @@ void routing_queue(void)
         { "adaptive", ROUTE_RULE_ADAPTIVE, LATENCY_FIXED },
     };
 
-    for (size_t i = 0; i < ARRAY_LEN(loads); i++) {
-        double hash_p99 = run(&hash, loads[i], 0);
-        for (size_t k = 0; k < ARRAY_LEN(others); k++)
-            (void)run(&others[k], loads[i], hash_p99);
+    for (size_t n = 0; n < ARRAY_LEN(skills); n++) {
+        for (size_t i = 0; i < ARRAY_LEN(loads); i++) {
+            double hash_p99 = run(&hash, &skills[n], loads[i], 0);
+            for (size_t k = 0; k < ARRAY_LEN(others); k++)
+                (void)run(&others[k], &skills[n], loads[i], hash_p99);
+        }
     }
 }

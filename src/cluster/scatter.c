@@ -72,6 +72,7 @@ struct scatter_settings scatter_defaults(void)
     return (struct scatter_settings){ .chunk_min = 8,
                                       .chunk_max = 16,
                                       .window = 16,
+                                      .window_alone = 64,
                                       .deadline_us = 30 * 1000000ull,
                                       .give_up_mean = 0.15 };
 }
@@ -222,10 +223,12 @@ static enum errc check_options(const struct scatter_options *o, struct error *er
         return fail(err, ERR_LIMIT, "a batch of %zu domains, at most %d are allowed",
                     o->group_count, SCATTER_GROUPS_MAX);
     if (!set->chunk_min || set->chunk_min > set->chunk_max || set->chunk_max > SCATTER_CHUNK_MAX ||
-        set->window < set->chunk_min)
+        set->window < set->chunk_min || set->window_alone < set->window)
         return fail(err, ERR_INVALID,
-                    "chunks of %u to %u rows in a window of %u; 1 to %d and no smaller window",
-                    set->chunk_min, set->chunk_max, set->window, SCATTER_CHUNK_MAX);
+                    "chunks of %u to %u rows (1 to %d are allowed) in windows of %u and %u, which "
+                    "must not fall",
+                    set->chunk_min, set->chunk_max, SCATTER_CHUNK_MAX, set->window,
+                    set->window_alone);
     for (size_t i = 0; i < o->row_count; i++) {
         if (o->groups_of_rows[i] >= o->group_count)
             return fail(err, ERR_INVALID, "row %zu is of group %u, there are %zu", i,
@@ -300,10 +303,15 @@ const struct scatter_stats *scatter_stats(const struct scatter *s)
 
 /* ---- handing out ---- */
 
-static unsigned room_of(const struct scatter *s, int shard)
+static unsigned room_in(const struct scatter *s, int shard, unsigned window)
 {
     uint32_t in_flight = s->shards[shard].in_flight;
-    return in_flight < s->set.window ? s->set.window - in_flight : 0;
+    return in_flight < window ? window - in_flight : 0;
+}
+
+static unsigned room_of(const struct scatter *s, int shard)
+{
+    return room_in(s, shard, s->set.window);
 }
 
 /* Rows of a lot beyond what its home has room for now. */
@@ -322,6 +330,25 @@ static double loss_at(const struct scatter *s, const struct lot *l, unsigned sha
     return loss > 0 ? loss : 0;
 }
 
+/* Accuracy that the batch may still give up. */
+static double left_to_give(const struct scatter *s)
+{
+    return s->set.give_up_mean * (double)s->row_count - s->stats.given_up;
+}
+
+/* Nobody but its home may take its rows. */
+static bool is_alone(const struct scatter *s, const struct lot *l)
+{
+    if (s->groups[l->group].is_pinned)
+        return true;
+    for (size_t i = 0; i < s->shard_count; i++) {
+        if ((int)i != l->home && may_serve(s, l, (unsigned)i) &&
+            loss_at(s, l, (unsigned)i) <= left_to_give(s))
+            return false;
+    }
+    return true;
+}
+
 /* How many of a lot of another this shard may take. */
 static uint32_t stealable(const struct scatter *s, const struct lot *l, unsigned shard)
 {
@@ -330,7 +357,7 @@ static uint32_t stealable(const struct scatter *s, const struct lot *l, unsigned
         return 0;
     uint32_t excess = excess_of(s, l);
     double loss = loss_at(s, l, shard);
-    double left = s->set.give_up_mean * (double)s->row_count - s->stats.given_up;
+    double left = left_to_give(s);
     if (loss > 0 && loss * excess > left)
         excess = left > 0 ? (uint32_t)(left / loss + 1e-9) : 0;
     return excess;
@@ -366,11 +393,17 @@ static void hand_out(struct scatter *s, struct lot *l, unsigned shard, struct sc
     s->stats.handed++;
 }
 
-static void take_own(struct scatter *s, unsigned shard, unsigned share, struct scatter_chunk *out)
+/* Up to share rows, of lots that are its alone up to share_alone. */
+static void take_own(struct scatter *s, unsigned shard, unsigned share, unsigned share_alone,
+                     struct scatter_chunk *out)
 {
     for (size_t i = 0; i < s->lot_count; i++) {
-        while (out->count < share && s->lots[i].home == (int)shard && s->lots[i].count)
-            hand_out(s, &s->lots[i], shard, out);
+        struct lot *l = &s->lots[i];
+        if (l->home != (int)shard || !l->count)
+            continue;
+        unsigned most = share < share_alone && is_alone(s, l) ? share_alone : share;
+        while (out->count < most && l->count)
+            hand_out(s, l, shard, out);
     }
 }
 
@@ -429,6 +462,11 @@ static uint32_t call_new(struct scatter *s)
     return (uint32_t)s->call_count + 1;
 }
 
+static unsigned least(unsigned a, unsigned b)
+{
+    return a < b ? a : b;
+}
+
 bool scatter_pull(struct scatter *s, unsigned shard, struct scatter_chunk *out)
 {
     assert(shard < s->shard_count);
@@ -437,12 +475,15 @@ bool scatter_pull(struct scatter *s, unsigned shard, struct scatter_chunk *out)
 
     out->count = 0;
     end_orphans(s);
-    if (sh->is_paused || !room || should_wait(s, shard, room))
+    if (sh->is_paused)
         return false;
+    if (room && should_wait(s, shard, room))
+        room = 0;
     unsigned share = share_of(s, shard);
-    share = share < room ? share : room;
+    unsigned alone = least(share, room_in(s, (int)shard, s->set.window_alone));
+    share = least(share, room);
     out->call = call_new(s);
-    take_own(s, shard, share, out);
+    take_own(s, shard, share, alone, out);
     take_others(s, shard, share, out);
     if (!out->count)
         return false;

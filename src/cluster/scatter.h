@@ -30,11 +30,13 @@ enum {
 };
 
 struct scatter_settings {
-    unsigned chunk_min;   /* fewer are handed out only when there are no more; default 8 */
-    unsigned chunk_max;   /* default 16, at most SCATTER_CHUNK_MAX */
-    unsigned window;      /* rows that one shard has at a time; default 16 */
-    uint64_t deadline_us; /* for the whole batch, from scatter_new; default 30 s */
-    double give_up_mean;  /* accuracy that taking rows from their home may cost, as a mean over all
+    unsigned chunk_min;    /* fewer are handed out only when there are no more; default 8 */
+    unsigned chunk_max;    /* default 16, at most SCATTER_CHUNK_MAX */
+    unsigned window;       /* rows that one shard has at a time; default 16 */
+    unsigned window_alone; /* the same when the rows are such that no other may take: holding them
+                              back would only make its steps smaller; default 64 */
+    uint64_t deadline_us;  /* for the whole batch, from scatter_new; default 30 s */
+    double give_up_mean;   /* accuracy that taking rows from their home may cost, as a mean over all
                              rows of the batch; default 0.15 */
 };
 struct scatter_settings scatter_defaults(void);
@@ -84,8 +86,8 @@ struct scatter_chunk {
     uint32_t rows[SCATTER_CHUNK_MAX]; /* indexes into the batch */
 };
 /*
- * What this shard gets now; false: nothing, or not yet. Call it for every shard
- * after anything has changed. Rows of a group that nobody may serve become error entries.
+ * What this shard gets now; false: nothing, or not yet. Call it for every shard until
+ * it is false, after anything has changed. Rows of a group that nobody may serve become error entries.
  */
 MUST_CHECK bool scatter_pull(struct scatter *s, unsigned shard, struct scatter_chunk *out);
 

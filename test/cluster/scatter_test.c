@@ -152,12 +152,10 @@ static void a_pinned_domain_stays_at_home(void **state)
 static void rows_are_handed_out_eight_to_sixteen_at_a_time(void **state)
 {
     static const unsigned counts[] = { 200, 0, 0, 0 };
-    struct scatter_settings set = scatter_defaults();
     struct scatter_chunk c, more;
 
     (void)state;
-    set.give_up_mean = 0;
-    struct scatter *s = new_batch(counts, &set);
+    struct scatter *s = new_batch(counts, NULL);
     assert_int_equal(pull(s, 0, &c), 16);
     for (unsigned i = 0; i < 7; i++)
         assert_true(scatter_answer(s, c.call, c.rows[i]));
@@ -165,6 +163,20 @@ static void rows_are_handed_out_eight_to_sixteen_at_a_time(void **state)
     assert_true(scatter_answer(s, c.call, c.rows[7]));
     assert_int_equal(pull(s, 0, &more), 8);
     assert_int_equal(scatter_stats(s)->chunks, 2);
+    scatter_free(s);
+}
+
+static void rows_that_only_one_may_take_are_not_held_back(void **state)
+{
+    static const unsigned counts[] = { 200, 0, 0, 0 };
+    struct scatter_chunk c;
+
+    (void)state;
+    groups[0].is_pinned = true;
+    struct scatter *s = new_batch(counts, NULL);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(pull(s, 0, &c), 16);
+    assert_int_equal(pull(s, 0, &c), 0); /* 64 are under way */
     scatter_free(s);
 }
 
@@ -450,6 +462,7 @@ int main(void)
         TEST(accuracy_given_up_has_a_limit),
         TEST(a_pinned_domain_stays_at_home),
         TEST(rows_are_handed_out_eight_to_sixteen_at_a_time),
+        TEST(rows_that_only_one_may_take_are_not_held_back),
         TEST(the_tail_is_shared),
         TEST(an_answer_counts_once),
         TEST(a_failed_call_goes_once_more_to_another),

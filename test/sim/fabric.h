@@ -437,7 +437,7 @@ static void fabric_pump(struct fabric *f, struct fabric_batch *b)
             scatter_shard_resume(b->scatter, i);
         else
             scatter_shard_pause(b->scatter, i);
-        if (scatter_pull(b->scatter, i, &c))
+        while (scatter_pull(b->scatter, i, &c))
             fabric_hand_out(f, b, i, &c);
     }
     fabric_gather(f, b);
