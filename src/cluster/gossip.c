@@ -52,7 +52,7 @@ const char *gossip_status_name(enum gossip_status status)
 
 /* ---- life ---- */
 
-static uint64_t now_us(const struct gossip *g)
+uint64_t gossip_now_us(const struct gossip *g)
 {
     return env_mono_us(g->opt.env);
 }
@@ -101,9 +101,10 @@ struct gossip *gossip_new(const struct gossip_options *options)
     g->self.status = GOSSIP_ALIVE;
     buf_init(&g->out, GOSSIP_MESSAGE_BYTES);
     g->tokens = options->settings.sends_per_s * 1000ull;
-    g->tokens_us = now_us(g);
+    g->tokens_us = gossip_now_us(g);
     /* A random phase, so that nodes that start together do not send together. */
-    g->next_round_us = now_us(g) + env_random_u64(options->env) % options->settings.interval_us;
+    g->next_round_us =
+        gossip_now_us(g) + env_random_u64(options->env) % options->settings.interval_us;
     gossip_renew(g, GOSSIP_STATE);
     gossip_renew(g, GOSSIP_LOAD);
     return g;
@@ -234,118 +235,6 @@ void gossip_move(struct gossip *g, struct gossip_member *m, enum gossip_status t
     gossip_tell(g, m, GOSSIP_EVENT_STATUS);
 }
 
-/* ---- what this node says ---- */
-
-void gossip_renew(struct gossip *g, enum gossip_kind kind)
-{
-    uint8_t seal[GOSSIP_SEAL_BYTES];
-    size_t seal_len = 0;
-    struct gossip_member *s = &g->self;
-    struct buf payload, *out = &s->bytes[kind];
-
-    buf_init(&payload, 0);
-    switch (kind) {
-    case GOSSIP_STATE:
-        for (unsigned i = 0; i < s->state.adapter_count; i++)
-            s->state.adapters[i].announced_ms = env_wall_us(g->opt.env) / 1000;
-        gossip_state_encode(&s->state, &payload);
-        s->state_us = now_us(g);
-        break;
-    case GOSSIP_LOAD:
-        gossip_load_encode(&s->load, &payload);
-        break;
-    case GOSSIP_PREFIX:
-        gossip_chains_encode(s->chains, s->chain_count, &payload);
-        break;
-    }
-    s->versions[kind]++;
-    buf_clear(out);
-    gossip_item_open(out, &(struct gossip_item){ s->id, s->boot, kind, s->versions[kind],
-                                                 .payload = buf_slice(&payload) });
-    if (g->opt.seal.sign)
-        seal_len = g->opt.seal.sign(g->opt.seal.ctx, slice_of(out->ptr + 2, out->len - 2), seal);
-    gossip_item_close(out, 0, slice_of(seal, seal_len));
-    buf_release(&payload);
-}
-
-/* Puts an item into the batch that is passed on at the end of the call. */
-static void pass_on(struct gossip *g, uint16_t shard, enum gossip_kind kind)
-{
-    struct gossip_batch *b = &g->batch;
-
-    for (unsigned i = 0; i < b->item_count; i++) {
-        if (b->items[i].shard == shard && b->items[i].kind == kind)
-            return;
-    }
-    if (b->item_count < ARRAY_LEN(b->items))
-        b->items[b->item_count++] = (struct gossip_item_ref){ shard, kind };
-}
-
-static bool states_equal(const struct gossip_state *a, const struct gossip_state *b)
-{
-    if (a->is_draining != b->is_draining || a->is_leaving != b->is_leaving ||
-        a->model_count != b->model_count || a->adapter_count != b->adapter_count ||
-        memcmp(a->models, b->models, a->model_count * sizeof a->models[0]) != 0)
-        return false;
-    for (unsigned i = 0; i < a->adapter_count; i++) {
-        const struct gossip_adapter *x = &a->adapters[i], *y = &b->adapters[i];
-        if (strcmp(x->domain, y->domain) != 0 || x->model != y->model ||
-            x->accuracy != y->accuracy || x->latency_ms != y->latency_ms ||
-            x->samples != y->samples || x->round != y->round)
-            return false;
-    }
-    return true;
-}
-
-enum errc gossip_set_state(struct gossip *g, const struct gossip_state *state, struct error *err)
-{
-    struct gossip_state *own = &g->self.state;
-    enum errc rc = gossip_state_check(state, err);
-
-    if (rc != OK || states_equal(own, state))
-        return rc;
-    size_t bytes = state->adapter_count * sizeof *state->adapters;
-    struct gossip_adapter *copy = mem_zalloc(bytes);
-    if (bytes)
-        memcpy(copy, state->adapters, bytes);
-    mem_free(own->adapters);
-    *own = *state;
-    own->adapters = copy;
-    if (now_us(g) - g->spread_us < g->opt.settings.interval_us / 10) {
-        g->is_state_due = true;
-        return OK;
-    }
-    g->spread_us = now_us(g);
-    gossip_renew(g, GOSSIP_STATE);
-    pass_on(g, g->self.id, GOSSIP_STATE);
-    gossip_spread(g, -1);
-    return OK;
-}
-
-enum errc gossip_set_load(struct gossip *g, const struct gossip_load *load, struct error *err)
-{
-    enum errc rc = gossip_load_check(load, err);
-
-    if (rc == OK)
-        g->self.load = *load;
-    return rc;
-}
-
-void gossip_set_prefixes(struct gossip *g, const struct gossip_chain *chains, size_t count)
-{
-    struct gossip_member *s = &g->self;
-    unsigned n = count < GOSSIP_CHAINS_MAX ? (unsigned)count : GOSSIP_CHAINS_MAX;
-
-    if (n == s->chain_count && (!n || memcmp(chains, s->chains, n * sizeof *chains) == 0))
-        return;
-    mem_free(s->chains);
-    s->chains = mem_zalloc(n * sizeof *chains);
-    if (n)
-        memcpy(s->chains, chains, n * sizeof *chains);
-    s->chain_count = n;
-    g->is_prefix_due = true;
-}
-
 /* ---- items of others ---- */
 
 /* Another node has newer items of this node than it made: they are of a process before it. */
@@ -366,8 +255,8 @@ static void outdo(struct gossip *g, const struct gossip_item *item)
             gossip_renew(g, (enum gossip_kind)k);
         }
     }
-    pass_on(g, s->id, GOSSIP_STATE);
-    pass_on(g, s->id, GOSSIP_LOAD);
+    gossip_pass_on(g, s->id, GOSSIP_STATE);
+    gossip_pass_on(g, s->id, GOSSIP_LOAD);
 }
 
 /* Decodes into m. The item is not yet the member's, so a bad one changes nothing. */
@@ -392,7 +281,7 @@ static enum errc take_state(struct gossip *g, struct gossip_member *m, struct sl
     mem_free(m->state.adapters);
     m->state = state;
     m->state.adapters = adapters;
-    m->state_us = now_us(g);
+    m->state_us = gossip_now_us(g);
     m->has_state = true;
     return OK;
 }
@@ -423,7 +312,7 @@ static enum errc take_load(struct gossip *g, struct gossip_member *m, struct sli
         return rc;
     m->load = load;
     m->has_load = true;
-    m->beat_us = now_us(g);
+    m->beat_us = gossip_now_us(g);
     return OK;
 }
 
@@ -446,7 +335,7 @@ static void follow(struct gossip *g, struct gossip_member *m, enum gossip_kind k
 {
     switch (kind) {
     case GOSSIP_STATE:
-        pass_on(g, m->id, kind);
+        gossip_pass_on(g, m->id, kind);
         gossip_tell(g, m, GOSSIP_EVENT_STATE);
         if (m->state.is_leaving)
             gossip_move(g, m, GOSSIP_LEFT);
@@ -454,7 +343,7 @@ static void follow(struct gossip *g, struct gossip_member *m, enum gossip_kind k
     case GOSSIP_LOAD:
         gossip_tell(g, m, GOSSIP_EVENT_LOAD);
         if (m->status == GOSSIP_SUSPECT || m->status == GOSSIP_DEAD)
-            pass_on(g, m->id, kind); /* a refutation */
+            gossip_pass_on(g, m->id, kind); /* a refutation */
         if (m->status != GOSSIP_LEFT)
             gossip_move(g, m, GOSSIP_ALIVE);
         break;
@@ -496,7 +385,7 @@ static void accept(struct gossip *g, uint16_t from, const struct gossip_item *it
         return;
     }
     bool is_new_boot = item->boot > m->boot;
-    struct gossip_member fresh = { .id = m->id, .beat_us = now_us(g) };
+    struct gossip_member fresh = { .id = m->id, .beat_us = gossip_now_us(g) };
     if (take_payload(g, is_new_boot ? &fresh : m, item, NULL) != OK) {
         forget(&fresh);
         g->stats.refused++;
@@ -532,7 +421,7 @@ static void refute(struct gossip *g, const struct gossip_claim *claim)
         return; /* of an older process, or of nobody's knowledge */
     g->stats.refutations++;
     gossip_renew(g, GOSSIP_LOAD);
-    pass_on(g, s->id, GOSSIP_LOAD);
+    gossip_pass_on(g, s->id, GOSSIP_LOAD);
 }
 
 static void hear_claim(struct gossip *g, const struct gossip_claim *claim)
@@ -551,11 +440,11 @@ static void hear_claim(struct gossip *g, const struct gossip_claim *claim)
             b->missed[b->missed_count++] = m->id;
         return;
     }
-    bool is_fresh = now_us(g) - m->beat_us < g->opt.settings.interval_us * 3 / 2;
+    bool is_fresh = gossip_now_us(g) - m->beat_us < g->opt.settings.interval_us * 3 / 2;
     if (m->status != GOSSIP_ALIVE || claim->boot != m->boot || is_fresh)
         return;
     g->stats.claims_taken++;
-    m->suspect_since_us = now_us(g);
+    m->suspect_since_us = gossip_now_us(g);
     if (g->batch.claim_count < GOSSIP_CLAIMS_MAX)
         g->batch.claims[g->batch.claim_count++] = *claim;
     gossip_move(g, m, GOSSIP_SUSPECT);
@@ -614,11 +503,11 @@ uint64_t gossip_next_us(const struct gossip *g)
 
 void gossip_run(struct gossip *g)
 {
-    if (now_us(g) < g->next_round_us)
+    if (gossip_now_us(g) < g->next_round_us)
         return;
     g->next_round_us += g->opt.settings.interval_us;
-    if (g->next_round_us <= now_us(g)) /* was not called for long: no burst of rounds */
-        g->next_round_us = now_us(g) + g->opt.settings.interval_us;
+    if (g->next_round_us <= gossip_now_us(g)) /* was not called for long: no burst of rounds */
+        g->next_round_us = gossip_now_us(g) + g->opt.settings.interval_us;
     gossip_round(g);
 }
 
@@ -627,7 +516,7 @@ static uint64_t age_ms(const struct gossip *g, const struct gossip_member *m,
 {
     uint64_t wall_ms = env_wall_us(g->opt.env) / 1000;
     uint64_t by_wall = wall_ms > a->announced_ms ? wall_ms - a->announced_ms : 0;
-    uint64_t by_receipt = (now_us(g) - m->state_us) / 1000;
+    uint64_t by_receipt = (gossip_now_us(g) - m->state_us) / 1000;
 
     return by_wall > by_receipt ? by_wall : by_receipt;
 }

@@ -156,7 +156,7 @@ const struct gossip_member *gossip_find(const struct gossip *g, uint16_t shard);
 size_t gossip_count(const struct gossip *g);
 const struct gossip_member *gossip_at(const struct gossip *g, size_t i); /* i < gossip_count */
 
-/* The announcement of a domain for a model that is still valid, or NULL. *age_ms by the later clock. */
+/* A member's valid announcement of a domain for a model, or NULL. *age_ms by the later clock. */
 const struct gossip_adapter *gossip_adapter(const struct gossip *g, const struct gossip_member *m,
                                             struct slice domain, uint64_t model, uint64_t *age_ms);
 

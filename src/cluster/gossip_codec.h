@@ -152,7 +152,7 @@ struct gossip_message {
     unsigned item_count, claim_count, digest_count;
     struct slice items, claims, digests;
 };
-/* ERR_CORRUPT unless all of it is well-formed. Payloads of items are not looked at. Borrows bytes. */
+/* ERR_CORRUPT unless all of it is well-formed; payloads of items are not looked at. Borrows bytes. */
 MUST_CHECK enum errc gossip_message_decode(struct slice bytes, struct gossip_message *out,
                                            struct error *err);
 /* Take the next of a section of a decoded message; false at its end. */

@@ -37,6 +37,7 @@ struct gossip {
     struct gossip_stats stats;
 };
 
+uint64_t gossip_now_us(const struct gossip *g);
 struct gossip_member *gossip_member(struct gossip *g, uint16_t shard); /* NULL, also for self */
 void gossip_move(struct gossip *g, struct gossip_member *m, enum gossip_status to);
 void gossip_tell(struct gossip *g, const struct gossip_member *m, enum gossip_event event);
@@ -44,6 +45,8 @@ void gossip_tell(struct gossip *g, const struct gossip_member *m, enum gossip_ev
 /* Makes the next version of one of this node's own items. */
 void gossip_renew(struct gossip *g, enum gossip_kind kind);
 
+/* Puts an item into the batch that is spread at the end of the call. */
+void gossip_pass_on(struct gossip *g, uint16_t shard, enum gossip_kind kind);
 /* Sends the batch to `fanout` members but the one, and empties it. */
 void gossip_spread(struct gossip *g, int but);
 /* Sends a member, who claimed the contrary, the heartbeats that it lacks. */

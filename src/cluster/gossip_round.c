@@ -20,7 +20,7 @@
 static bool may_send(struct gossip *g, bool is_round)
 {
     const struct gossip_settings *set = &g->opt.settings;
-    uint64_t now = env_mono_us(g->opt.env);
+    uint64_t now = gossip_now_us(g);
     uint64_t full = set->sends_per_s * 1000ull;
     uint64_t reserve = is_round ? 0 : (set->fanout + 1) * 1000ull;
 
@@ -73,6 +73,18 @@ static unsigned draw(struct gossip *g, bool dead, int but, unsigned n)
 }
 
 /* ---- at once ---- */
+
+void gossip_pass_on(struct gossip *g, uint16_t shard, enum gossip_kind kind)
+{
+    struct gossip_batch *b = &g->batch;
+
+    for (unsigned i = 0; i < b->item_count; i++) {
+        if (b->items[i].shard == shard && b->items[i].kind == kind)
+            return;
+    }
+    if (b->item_count < ARRAY_LEN(b->items))
+        b->items[b->item_count++] = (struct gossip_item_ref){ shard, kind };
+}
 
 static struct slice item_bytes(struct gossip *g, uint16_t shard, enum gossip_kind kind)
 {
@@ -284,7 +296,7 @@ static void renew_own(struct gossip *g, uint64_t now)
 
 void gossip_round(struct gossip *g)
 {
-    uint64_t now = env_mono_us(g->opt.env);
+    uint64_t now = gossip_now_us(g);
 
     g->stats.rounds++;
     renew_own(g, now);

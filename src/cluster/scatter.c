@@ -374,8 +374,8 @@ static unsigned share_of(const struct scatter *s, unsigned shard)
         usable += !s->shards[i].is_paused;
         fresh += !s->shards[i].is_paused && !s->shards[i].has_pulled;
     }
-    size_t parts = s->shards[shard].has_pulled ? usable : fresh;
-    size_t share = (left + parts - 1) / parts;
+    size_t parts = s->shards[shard].has_pulled ? usable : fresh; /* it is one of them */
+    size_t share = parts ? (left + parts - 1) / parts : 0;
     share = share > s->set.chunk_min ? share : s->set.chunk_min;
     return (unsigned)(share < s->set.chunk_max ? share : s->set.chunk_max);
 }

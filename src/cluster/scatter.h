@@ -74,7 +74,7 @@ struct scatter_stats {
     double given_up;   /* accuracy, summed over rows */
 };
 
-/* ERR_LIMIT or ERR_INVALID when the options are out of range. Returned to the caller (scatter_free). */
+/* ERR_LIMIT or ERR_INVALID when the options are out of range. Returned to the caller, who frees it. */
 MUST_CHECK enum errc scatter_new(struct scatter **out, const struct scatter_options *options,
                                  struct error *err);
 void scatter_free(struct scatter *s);
@@ -87,7 +87,8 @@ struct scatter_chunk {
 };
 /*
  * What this shard gets now; false: nothing, or not yet. Call it for every shard until
- * it is false, after anything has changed. Rows of a group that nobody may serve become error entries.
+ * it is false, after anything has changed. Rows of a group that nobody may serve become error
+ * entries.
  */
 MUST_CHECK bool scatter_pull(struct scatter *s, unsigned shard, struct scatter_chunk *out);
 
@@ -102,7 +103,7 @@ MUST_CHECK bool scatter_answer(struct scatter *s, uint32_t call, uint32_t row);
  */
 void scatter_row_failed(struct scatter *s, uint32_t call, uint32_t row, enum errc code,
                         bool is_retryable);
-/* The call has ended (broken, refused, too late): its rows without an answer have failed, retryable. */
+/* The call has ended (broken, refused, too late): its rows without an answer have failed, as above. */
 void scatter_call_failed(struct scatter *s, uint32_t call, enum errc code);
 
 /*
