@@ -5,9 +5,9 @@
  */
 #include "query/expr.h"
 #include "base/collate.h"
+#include "base/text_match.h"
 #include "query/cast.h"
 #include "query/fn.h"
-#include "query/text_match.h"
 #include <math.h>
 
 enum { RANGE_MAX = 10000000 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions on strings. Positions count characters, not bytes. */
 #include "base/collate.h"
+#include "base/text_match.h"
 #include "base/val_text.h"
 #include "query/fn_support.h"
-#include "query/text_match.h"
 
 enum { TEXT_MAX = 64 * MIB, REPEAT_MAX = 16 * MIB };
 

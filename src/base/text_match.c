@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "query/text_match.h"
+#include "base/text_match.h"
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
@@ -70,7 +70,92 @@ bool text_like(struct slice text, struct slice pattern, bool folds)
     return p == pattern.len;
 }
 
-/* ---- regular expressions ---- */
+/* ---- compiling ---- */
+
+static enum errc compile(pcre2_code **out, struct slice pattern, uint32_t flags, struct error *err)
+{
+    int why;
+    PCRE2_SIZE at;
+
+    *out = NULL;
+    if (pattern.len > PATTERN_MAX)
+        return fail_num(err, 1543, "a regular expression is longer than %d bytes", PATTERN_MAX);
+    *out = pcre2_compile((PCRE2_SPTR)(pattern.len ? pattern.ptr : ""), pattern.len,
+                         flags | PCRE2_UTF | PCRE2_NEVER_BACKSLASH_C, &why, &at, NULL);
+    if (*out)
+        return OK;
+    PCRE2_UCHAR text[120];
+    pcre2_get_error_message(why, text, sizeof text);
+    return fail_num(err, 1543, "invalid regex value: %s at offset %zu", (char *)text, at);
+}
+
+/* Backtracking lives on a heap of its own: depth costs memory, of which HEAP_KIB is the limit. */
+static pcre2_match_context *limits_new(uint32_t depth)
+{
+    pcre2_match_context *limits = pcre2_match_context_create(NULL);
+
+    if (!limits)
+        BUG("out of memory");
+    pcre2_set_match_limit(limits, MATCH_LIMIT);
+    pcre2_set_depth_limit(limits, depth);
+    pcre2_set_heap_limit(limits, HEAP_KIB);
+    return limits;
+}
+
+static enum errc fail_steps(struct error *err)
+{
+    return fail_num(err, 1543, "the regular expression needs too many steps on this text");
+}
+
+/* ---- patterns that are kept ---- */
+
+struct pattern {
+    pcre2_code *code;
+    pcre2_match_context *limits; /* only read */
+};
+
+enum errc pattern_new(struct pattern **out, struct slice text, struct error *err)
+{
+    pcre2_code *code;
+    enum errc rc = compile(&code, text, PCRE2_DOLLAR_ENDONLY | PCRE2_ALT_BSUX, err);
+
+    *out = NULL;
+    if (rc != OK)
+        return rc;
+    pcre2_jit_compile(code, PCRE2_JIT_COMPLETE); /* where the system allows it: else interpreted */
+    *out = mem_zalloc(sizeof **out);
+    (*out)->code = code;
+    (*out)->limits = limits_new(MATCH_LIMIT);
+    return OK;
+}
+
+void pattern_free(struct pattern *p)
+{
+    if (!p)
+        return;
+    pcre2_match_context_free(p->limits);
+    pcre2_code_free(p->code);
+    mem_free(p);
+}
+
+enum errc pattern_find(const struct pattern *p, struct slice text, bool *is_found,
+                       struct error *err)
+{
+    pcre2_match_data *match = pcre2_match_data_create(1, NULL);
+
+    if (!match)
+        BUG("out of memory");
+    PCRE2_SPTR at = (PCRE2_SPTR)(text.len ? text.ptr : "");
+    int n = pcre2_match(p->code, at, text.len, 0, PCRE2_NO_UTF_CHECK, match, p->limits);
+    if (n == PCRE2_ERROR_JIT_STACKLIMIT) /* the interpreter has a heap, with a limit of its own */
+        n = pcre2_match(p->code, at, text.len, 0, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, match,
+                        p->limits);
+    pcre2_match_data_free(match);
+    *is_found = n >= 0; /* 0: with more groups than there is room for */
+    return n >= 0 || n == PCRE2_ERROR_NOMATCH ? OK : fail_steps(err);
+}
+
+/* ---- regular expressions used once ---- */
 
 struct regex {
     pcre2_code *code;
@@ -88,27 +173,15 @@ static void regex_close(struct regex *r)
 static enum errc regex_open(struct regex *r, struct slice pattern, bool ignores_case,
                             struct error *err)
 {
-    int why;
-    PCRE2_SIZE at;
-    uint32_t flags = PCRE2_UTF | PCRE2_NEVER_BACKSLASH_C | (ignores_case ? PCRE2_CASELESS : 0);
-
     *r = (struct regex){ 0 };
-    if (pattern.len > PATTERN_MAX)
-        return fail_num(err, 1543, "a regular expression is longer than %d bytes", PATTERN_MAX);
-    r->code = pcre2_compile((PCRE2_SPTR)(pattern.len ? pattern.ptr : ""), pattern.len, flags, &why,
-                            &at, NULL);
-    if (!r->code) {
-        PCRE2_UCHAR text[120];
-        pcre2_get_error_message(why, text, sizeof text);
-        return fail_num(err, 1543, "invalid regex value: %s at offset %zu", (char *)text, at);
-    }
-    r->limits = pcre2_match_context_create(NULL);
+    enum errc rc = compile(&r->code, pattern, ignores_case ? PCRE2_CASELESS : 0, err);
+
+    if (rc != OK)
+        return rc;
+    r->limits = limits_new(DEPTH_LIMIT);
     r->match = pcre2_match_data_create_from_pattern(r->code, NULL);
-    if (!r->limits || !r->match)
+    if (!r->match)
         BUG("out of memory");
-    pcre2_set_match_limit(r->limits, MATCH_LIMIT);
-    pcre2_set_depth_limit(r->limits, DEPTH_LIMIT);
-    pcre2_set_heap_limit(r->limits, HEAP_KIB);
     return OK;
 }
 
@@ -122,7 +195,7 @@ static enum errc run(struct regex *r, struct slice text, size_t from, int *group
     *groups = n > 0 ? n : 0;
     if (n > 0 || n == PCRE2_ERROR_NOMATCH)
         return OK;
-    return fail_num(err, 1543, "the regular expression needs too many steps on this text");
+    return fail_steps(err);
 }
 
 static struct slice group(const struct regex *r, struct slice text, int i)
