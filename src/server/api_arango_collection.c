@@ -87,7 +87,7 @@ static enum errc check_absent(struct val body, const char *name, struct error *e
 
 static enum errc check_unsupported(struct val body, struct error *err)
 {
-    static const char *const names[] = { "schema", "computedValues", "isVolatile", "isSmart" };
+    static const char *const names[] = { "isVolatile", "isSmart" };
     enum errc rc = OK;
 
     for (size_t i = 0; rc == OK && i < ARRAY_LEN(names); i++)
@@ -122,6 +122,8 @@ static enum errc read_options(struct request *r, struct val body, struct collect
         .allow_user_keys = val_is_null(user_keys) || val_bool(user_keys),
         .key_options = keys,
         .extra = collection_kept(r, body),
+        .schema = val_get(body, slice_str("schema")),
+        .computed = val_get(body, slice_str("computedValues")),
     };
 out:
     return rc;
@@ -227,11 +229,10 @@ static enum errc set_properties(struct request *r, const struct collection *c, s
 {
     enum errc rc = OK;
     struct val body, v;
-    bool waits;
+    struct collection_change to = { .schema = VAL_NONE, .computed = VAL_NONE };
 
     TRY(request_object(r, &body, err));
-    TRY(check_unsupported(body, err));
-    TRY(body_bool(body, "waitForSync", &waits, err));
+    TRY(body_bool(body, "waitForSync", &to.wait_for_sync, err));
     for (size_t i = 0; i < val_count(body); i++) {
         struct slice name = val_name_at(body, i);
         if (!slice_is(name, "waitForSync") && !slice_is(name, "schema") &&
@@ -239,8 +240,13 @@ static enum errc set_properties(struct request *r, const struct collection *c, s
             return fail(err, ERR_INVALID, "'%.*s' cannot be changed", SLICE_ARG(name));
     }
     if (!val_find(body, slice_str("waitForSync"), &v))
-        waits = c->wait_for_sync;
-    rc = store_set_collection(r->ctx->store, c->id, waits, collection_kept(r, body), err);
+        to.wait_for_sync = c->wait_for_sync;
+    if (!val_find(body, slice_str("schema"), &to.schema))
+        to.schema = VAL_NONE;
+    if (!val_find(body, slice_str("computedValues"), &to.computed))
+        to.computed = VAL_NONE;
+    to.extra = collection_kept(r, body);
+    rc = store_set_collection(r->ctx->store, c->id, &to, err);
 out:
     return rc;
 }

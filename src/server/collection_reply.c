@@ -42,8 +42,8 @@ void collection_put_properties(struct reply *a, const struct collection *c)
     reply_bool(a, "waitForSync", c->wait_for_sync);
     reply_str(a, "statusString", "loaded");
     reply_bool(a, "cacheEnabled", val_bool(val_get(c->extra, slice_str("cacheEnabled"))));
-    reply_null(a, "schema");
-    reply_null(a, "computedValues");
+    reply_val(a, "schema", c->schema);
+    reply_val(a, "computedValues", c->computed);
     reply_bool(a, "syncByRevision", true);
     put_key_options(a, c);
     for (size_t i = 0; i < ARRAY_LEN(kept); i++)

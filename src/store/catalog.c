@@ -6,6 +6,7 @@
 #include "base/val_text.h"
 #include "base/words.h"
 #include "store/catalog_private.h"
+#include "store/rules.h"
 
 uint64_t catalog_version(const struct catalog *c)
 {
@@ -21,6 +22,9 @@ struct catalog *catalog_ref(struct catalog *c)
 void catalog_unref(struct catalog *c)
 {
     if (c && atomic_fetch_sub(&c->refs, 1) == 1) {
+        for (size_t i = 0; i < c->database_count; i++)
+            for (size_t j = 0; j < c->databases[i].collection_count; j++)
+                rules_free(c->databases[i].collections[j].rules);
         arena_free(c->arena);
         mem_free(c);
     }

@@ -24,6 +24,9 @@ enum index_kind {
     INDEX_FULLTEXT
 };
 
+/* What documents must obey, compiled; hidden from everybody but the writes. */
+struct rules;
+
 enum vector_metric { VECTOR_COSINE, VECTOR_L2, VECTOR_INNER_PRODUCT };
 
 /* Attribute path of one indexed field: names, and whether the last is expanded as [*]. */
@@ -74,6 +77,9 @@ struct collection {
     bool is_renamed;     /* rows may hold an _id with an older name, which reads correct */
     struct val key_options;
     struct val extra;
+    struct val schema;               /* {message, level, type, rule}, or null */
+    struct val computed;             /* computedValues: array, or null */
+    struct rules *rules;             /* of both; NULL without. The catalog's */
     const struct index_def *indexes; /* [0] is primary; edge collections have [1] = edge */
     size_t index_count;
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The catalog as a stored value, and back. The members are listed in docs/formats.md. */
 #include "store/catalog_private.h"
+#include "store/rules.h"
 
 static void put_text(struct val_builder *b, const char *name, struct slice text)
 {
@@ -53,6 +54,8 @@ static void put_collection(struct val_builder *b, const struct collection *c)
     put_bool(b, "renamed", c->is_renamed);
     put_val(b, "keyOptions", c->key_options);
     put_val(b, "extra", c->extra);
+    put_val(b, "schema", c->schema);
+    put_val(b, "computedValues", c->computed);
     val_put_name(b, slice_str("indexes"));
     val_open_array(b);
     for (size_t i = 0; i < c->index_count; i++)
@@ -140,8 +143,11 @@ static enum errc read_collection(struct collection *out, struct val v, uint64_t 
                                 .is_renamed = val_bool(get(v, "renamed")),
                                 .key_options = get(v, "keyOptions"),
                                 .extra = get(v, "extra"),
+                                .schema = get(v, "schema"),
+                                .computed = get(v, "computedValues"),
                                 .indexes = defs,
                                 .index_count = count };
+    out->rules = rules_new(out->schema, out->computed);
     for (size_t i = 0; i < count; i++) {
         enum errc rc = read_index(&defs[i], val_at(indexes, i), arena, err);
         if (rc != OK)

@@ -59,6 +59,12 @@ static void diff_indexes(struct diff *d, const struct database *db, const struct
     }
 }
 
+/* null and missing are not the same in a schema */
+static bool same_bytes(struct val a, struct val b)
+{
+    return slice_eq(val_bytes(a), val_bytes(b));
+}
+
 static void diff_collection(struct diff *d, const struct database *db,
                             const struct collection *before, const struct collection *after)
 {
@@ -77,7 +83,8 @@ static void diff_collection(struct diff *d, const struct database *db,
             add(d, change);
         }
         if (before->wait_for_sync != after->wait_for_sync ||
-            !val_equal(before->extra, after->extra)) {
+            !val_equal(before->extra, after->extra) || !same_bytes(before->schema, after->schema) ||
+            !same_bytes(before->computed, after->computed)) {
             change.kind = CHANGE_SET_COLLECTION;
             add(d, change);
         }

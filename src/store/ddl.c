@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#include "store/rules.h"
+
 enum errc change_begin(struct change *ch, struct store *s, struct error *err)
 {
     *ch = (struct change){ .store = s };
@@ -195,7 +197,10 @@ static enum errc new_collection(struct change *ch, uint64_t db_id,
                               .keys_increment = slice_is(val_string(type), "autoincrement"),
                               .key_options = opt->key_options,
                               .extra = opt->extra };
-    return add_builtin_indexes(ch, c, err);
+    enum errc rc = rules_read_schema(opt->schema, ch->arena, &c->schema, err);
+    if (rc == OK)
+        rc = rules_read_computed(ch->store, opt->computed, ch->arena, &c->computed, err);
+    return rc == OK ? add_builtin_indexes(ch, c, err) : rc;
 }
 
 enum errc store_create_collection(struct store *s, uint64_t db_id,
@@ -250,21 +255,44 @@ out:
     return rc;
 }
 
-enum errc store_set_collection(struct store *s, uint64_t id, bool wait_for_sync, struct val extra,
+/* Rules that are to be different; *changed when they are. */
+static enum errc set_rules(struct change *ch, struct collection *c,
+                           const struct collection_change *to, bool *changed, struct error *err)
+{
+    enum errc rc = OK;
+    struct val schema = c->schema, computed = c->computed;
+
+    if (to->schema.at)
+        TRY(rules_read_schema(to->schema, ch->arena, &schema, err));
+    if (to->computed.at)
+        TRY(rules_read_computed(ch->store, to->computed, ch->arena, &computed, err));
+    *changed = !slice_eq(val_bytes(schema), val_bytes(c->schema)) ||
+               !slice_eq(val_bytes(computed), val_bytes(c->computed));
+    c->schema = schema;
+    c->computed = computed;
+out:
+    return rc;
+}
+
+enum errc store_set_collection(struct store *s, uint64_t id, const struct collection_change *to,
                                struct error *err)
 {
     enum errc rc = OK;
     struct change ch;
     struct collection *c;
+    bool has_other_rules;
     TRY(change_begin(&ch, s, err));
     c = clone_collection(ch.clone, id, NULL);
     if (!c) {
         rc = fail_unknown(err, id);
         goto out;
     }
-    c->wait_for_sync = wait_for_sync;
-    if (val_count(extra))
-        c->extra = val_merge(ch.arena, c->extra, extra);
+    TRY(set_rules(&ch, c, to, &has_other_rules, err));
+    if (has_other_rules)
+        TRY(txn_break_guard(ch.txn, id, err));
+    c->wait_for_sync = to->wait_for_sync;
+    if (val_count(to->extra))
+        c->extra = val_merge(ch.arena, c->extra, to->extra);
     rc = change_commit(&ch, err);
 out:
     change_end(&ch);

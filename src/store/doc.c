@@ -4,6 +4,7 @@
 #include "base/key.h"
 #include "store/doc_private.h"
 #include "store/index_private.h"
+#include "store/rules.h"
 
 static const struct doc_options no_options;
 
@@ -139,6 +140,12 @@ enum errc doc_count(struct txn *t, const struct collection *c, uint64_t *out, st
     return rc;
 }
 
+enum errc doc_schema(struct txn *t, const struct collection *c, struct val *out, struct error *err)
+{
+    *out = c->schema;
+    return txn_open_read(t, c, err);
+}
+
 /* ---- writing ---- */
 
 static void change_fill(struct doc_change *out, const struct row *old, const struct row *new)
@@ -240,6 +247,8 @@ static enum errc write_over(const struct write *w, const struct row *old, struct
         return OK;
     }
     TRY(doc_make(w->txn, &m, &new, err));
+    TRY(rules_apply(w->txn, w->collection, is_patch ? RULES_UPDATE : RULES_REPLACE, old->doc,
+                    w->arena, &new.doc, err));
     TRY(row_change(w->txn, w->collection, old, &new, err));
     change_fill(w->out, old, &new);
 out:
@@ -287,6 +296,7 @@ static enum errc insert(const struct write *w, struct val doc, struct error *err
     if (rc != ERR_NOT_FOUND)
         return rc;
     TRY(doc_make(w->txn, &m, &new, err));
+    TRY(rules_apply(w->txn, w->collection, RULES_INSERT, VAL_NONE, w->arena, &new.doc, err));
     TRY(row_change(w->txn, w->collection, NULL, &new, err));
     change_fill(w->out, NULL, &new);
 out:

@@ -41,7 +41,8 @@ MUST_CHECK enum errc doc_get(struct txn *t, const struct collection *c, struct s
 
 /*
  * Errors: 1227 not an object, 1221 bad key, 1210 unique (names index, collection, existing key),
- * 1233 edge without _from/_to, 1216 too large, 1200 revision.
+ * 1233 edge without _from/_to, 1216 too large, 1200 revision, 1620 refused by the schema,
+ * those of expressions of computed values.
  * Members _id and _rev of the input are ignored; _key is generated when absent.
  */
 MUST_CHECK enum errc doc_insert(struct txn *t, const struct collection *c, struct val doc,
@@ -60,6 +61,10 @@ MUST_CHECK enum errc doc_remove(struct txn *t, const struct collection *c, struc
 /* Documents of the collection in this view, own writes included. Constant time. */
 MUST_CHECK enum errc doc_count(struct txn *t, const struct collection *c, uint64_t *out,
                                struct error *err);
+
+/* The schema of the collection: {message, level, type, rule}, or null. */
+MUST_CHECK enum errc doc_schema(struct txn *t, const struct collection *c, struct val *out,
+                                struct error *err);
 
 /* Estimates of what a collection takes on disk. */
 struct collection_bytes {

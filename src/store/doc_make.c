@@ -183,6 +183,16 @@ static void put_system(struct txn *t, struct val_builder *b, const struct doc_ma
     put_string(b, "_rev", slice_of(rev, len));
 }
 
+enum errc doc_check_limits(struct val doc, struct error *err)
+{
+    if (!val_is_within(doc, LIMIT_NESTING))
+        return fail_num(err, 1524, "the document is nested deeper than %d levels", LIMIT_NESTING);
+    if (val_size(doc) > LIMIT_DOC_BYTES)
+        return fail_num(err, 1216, "document too large: %zu bytes, the limit is %d", val_size(doc),
+                        LIMIT_DOC_BYTES);
+    return OK;
+}
+
 enum errc doc_make(struct txn *t, const struct doc_make *m, struct row *out, struct error *err)
 {
     enum errc rc = OK;
@@ -207,11 +217,7 @@ enum errc doc_make(struct txn *t, const struct doc_make *m, struct row *out, str
     TRY(val_finish_in(b, m->arena, &out->doc, err));
     out->key = m->key;
     out->slot = doc_slot(m->collection, m->key, from);
-    if (!val_is_within(out->doc, LIMIT_NESTING))
-        rc = fail_num(err, 1524, "the document is nested deeper than %d levels", LIMIT_NESTING);
-    else if (val_size(out->doc) > LIMIT_DOC_BYTES)
-        rc = fail_num(err, 1216, "document too large: %zu bytes, the limit is %d",
-                      val_size(out->doc), LIMIT_DOC_BYTES);
+    rc = doc_check_limits(out->doc, err);
 out:
     return rc;
 }

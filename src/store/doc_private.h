@@ -49,6 +49,9 @@ struct doc_make {
 MUST_CHECK enum errc doc_make(struct txn *t, const struct doc_make *m, struct row *out,
                               struct error *err);
 
+/* Nested too deep (1524) or too large (1216). */
+MUST_CHECK enum errc doc_check_limits(struct val doc, struct error *err);
+
 /*
  * The stored document with the _id that the collection's present name gives it:
  * itself, or a copy in arena when it was stored under an older name.

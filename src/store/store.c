@@ -112,6 +112,28 @@ out:
     return rc;
 }
 
+/* What an older program wrote is read as it is; what this one writes an older one must not read. */
+static enum errc raise_format(struct store *s, struct arena *arena, struct error *err)
+{
+    struct slice value = { NULL, 0 };
+    struct kv_batch batch;
+    struct buf version;
+    enum errc rc = kv_get(s->kv, NULL, KV_META, slice_str(format_key), arena, &value, err);
+    if (rc != OK || key_read_u64(value.ptr) == FORMAT_VERSION)
+        return rc;
+    kv_batch_init(&batch);
+    buf_init(&version, 0);
+    key_add_u64(&version, FORMAT_VERSION);
+    kv_batch_add(&batch, &(struct kv_record){ .op = KV_PUT,
+                                              .family = KV_META,
+                                              .key = slice_str(format_key),
+                                              .value = buf_slice(&version) });
+    rc = kv_write(s->kv, &batch, true, err);
+    kv_batch_release(&batch);
+    buf_release(&version);
+    return rc;
+}
+
 enum errc store_load_catalog(struct kv *kv, struct arena *arena, struct catalog **out,
                              struct error *err)
 {
@@ -188,6 +210,7 @@ static enum errc open_parts(struct store *s, const struct store_options *opt, st
     TRY(ids_open(&s->ids, s->kv, s->env, opt->node, err));
     TRY(garbage_open(&s->garbage, s->kv, err));
     TRY(open_log(s, last_seq, err));
+    TRY(raise_format(s, arena, err));
     TRY(store_load_catalog(s->kv, arena, &catalog, err));
     TRY(open_collator(s, catalog, opt->locale, err));
     TRY(open_committer(s, catalog, last_seq, err));
@@ -206,6 +229,7 @@ enum errc store_open(struct store **out, const struct store_options *opt, struct
     struct arena *arena = arena_new(0);
     s->settings = opt->settings;
     s->env = opt->env ? opt->env : env_system();
+    s->compute = opt->compute;
     s->should_stop = opt->should_stop;
     s->stop_ctx = opt->ctx;
     s->path = opt->path ? mem_strdup(opt->path) : NULL;

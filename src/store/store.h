@@ -12,14 +12,16 @@
 
 struct store;
 struct txn;
+struct compute;
 
 struct store_options {
     const char *path; /* NULL = in memory, gone at close */
     const struct settings *settings;
-    const struct env *env; /* NULL = env_system() */
-    const char *locale;    /* collation of new databases; NULL = "und" */
-    uint16_t node;         /* number of this node; 0 alone */
-    bool accept_loss;      /* open although acknowledged commits are missing */
+    const struct env *env;         /* NULL = env_system() */
+    const char *locale;            /* collation of new databases; NULL = "und" */
+    uint16_t node;                 /* number of this node; 0 alone */
+    const struct compute *compute; /* evaluates computed values; NULL: there can be none (9) */
+    bool accept_loss;              /* open although acknowledged commits are missing */
     /*
      * Asked now and then by index builds, also by those of the opening: true ends them with
      * ERR_GONE. Any thread. May be NULL.
@@ -72,15 +74,24 @@ struct collection_options {
     bool allow_user_keys;   /* default true: set it */
     struct val key_options; /* ArangoDB's keyOptions or null */
     struct val extra;       /* kept and shown: numberOfShards, replicationFactor, ... */
+    struct val schema;      /* ArangoDB's schema and computedValues; null or empty: none */
+    struct val computed;
 };
+/* Also errors of the rules: 1621 for the schema, 10 for the computed values. */
 MUST_CHECK enum errc store_create_collection(struct store *s, uint64_t db_id,
                                              const struct collection_options *opt, uint64_t *id,
                                              struct error *err);
 MUST_CHECK enum errc store_drop_collection(struct store *s, uint64_t db_id, uint64_t id,
                                            struct error *err);
-/* extra: the members that change; others stay. */
-MUST_CHECK enum errc store_set_collection(struct store *s, uint64_t id, bool wait_for_sync,
-                                          struct val extra, struct error *err);
+/* What is to be different. VAL_NONE: as it is; null or empty: none. */
+struct collection_change {
+    bool wait_for_sync;
+    struct val extra; /* the members that change; others stay */
+    struct val schema, computed;
+};
+/* Writers that began before other rules get 1200: their documents did not meet them. */
+MUST_CHECK enum errc store_set_collection(struct store *s, uint64_t id,
+                                          const struct collection_change *to, struct error *err);
 /*
  * Constant time (ADR 0012): ids of documents follow at once. Writers that began before get 1200;
  * edges keep the old name in _from and _to, as in ArangoDB. Errors: 1203, 1207, 1208.

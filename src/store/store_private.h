@@ -11,7 +11,7 @@
 #include "store/catalog_private.h"
 #include "store/commit.h"
 
-enum { FORMAT_VERSION = 2, LOG_KEEP_BYTES = 64 * MIB, FREE_SPACE_MARGIN = 64 * MIB };
+enum { FORMAT_VERSION = 3, LOG_KEEP_BYTES = 64 * MIB, FREE_SPACE_MARGIN = 64 * MIB };
 
 /* Next autoincrement keys, in memory; the committer keeps what was used. */
 struct increment {
@@ -22,6 +22,7 @@ struct increment {
 struct store {
     const struct settings *settings; /* borrowed; NULL = defaults */
     const struct env *env;
+    const struct compute *compute; /* borrowed; NULL: no computed values */
     bool (*should_stop)(void *ctx);
     void *stop_ctx;
     char *path;                /* owned; NULL in memory */

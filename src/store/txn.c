@@ -6,6 +6,9 @@
 #include "base/key.h"
 #include "store/txn_private.h"
 
+/* For those who ask: expressions of computed values. */
+enum { SCRATCH_BYTES_MAX = 64 * MIB };
+
 static const uint64_t default_max_bytes = 512 * (uint64_t)MIB;
 
 enum errc txn_begin(struct txn **out, struct store *s, const struct txn_options *opt,
@@ -345,7 +348,7 @@ struct val_builder *txn_builder(struct txn *t)
 struct arena *txn_scratch(struct txn *t)
 {
     if (!t->scratch) {
-        t->scratch = arena_new(0);
+        t->scratch = arena_new(SCRATCH_BYTES_MAX);
         t->scratch_start = arena_mark(t->scratch);
     }
     return t->scratch;

@@ -326,7 +326,8 @@ static enum errc inserts_unsynced_and_closes(struct rig *r, struct error *err)
 
 static enum errc changes_a_collection(struct rig *r, struct error *err)
 {
-    return store_set_collection(r->f.store, id_of(r, "a"), true, val_null, err);
+    return store_set_collection(r->f.store, id_of(r, "a"),
+                                &(struct collection_change){ .wait_for_sync = true }, err);
 }
 
 /* Into a folder that describe_store knows of. */

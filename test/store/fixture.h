@@ -39,13 +39,16 @@ struct fixture {
     struct store *store;
     struct arena *arena;
     struct settings settings;
+    const struct compute *compute; /* or NULL */
     uint64_t db;
     struct error err;
 };
 
 UNUSED static void fixture_open(struct fixture *f)
 {
-    struct store_options opt = { .path = f->path[0] ? f->path : NULL, .settings = &f->settings };
+    struct store_options opt = { .path = f->path[0] ? f->path : NULL,
+                                 .settings = &f->settings,
+                                 .compute = f->compute };
     OK_OR_FAIL(store_open(&f->store, &opt, &f->err), &f->err);
 }
 

@@ -65,7 +65,9 @@ static void everything_is_there_after_reopening(void **out)
     struct fixture *f = *out;
     uint64_t c = make_collection(f, "c", COLLECTION_DOCUMENT);
     uint64_t x = make_index(f, c, "{\"type\":\"persistent\",\"fields\":[\"a\"],\"sparse\":true}");
-    OK_OR_FAIL(store_set_collection(f->store, c, true, val_null, &f->err), &f->err);
+    OK_OR_FAIL(store_set_collection(f->store, c,
+                                    &(struct collection_change){ .wait_for_sync = true }, &f->err),
+               &f->err);
     must_put(f, "c", "{\"_key\":\"k\",\"a\":1}");
     struct txn *t = begin(f, ISOLATION_SNAPSHOT);
     uint64_t seq = txn_view_seq(t), version = catalog_version(txn_catalog(t));
@@ -123,7 +125,7 @@ static void a_newer_format_is_refused(void **out)
     kv_batch_release(&b);
     kv_close(kv);
     assert_int_equal(try_open(f, false), ERR_INVALID);
-    assert_non_null(strstr(f->err.text, "format 7, this program reads up to 2"));
+    assert_non_null(strstr(f->err.text, "format 7, this program reads up to 3"));
     assert_null(f->store);
 }
 
