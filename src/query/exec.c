@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators: how they are built, asked and reset. */
 #include "query/exec.h"
+#include "base/validator.h"
 
 enum { CELLS_MAX = 1 << 20, GARBAGE_MAX = 4096, POLL_ROWS = 64 };
 
@@ -334,6 +335,8 @@ void exec_release(struct exec *x)
         arena_free(op->lasting);
     }
     x->ops = NULL;
+    validator_free(x->validator);
+    x->validator = NULL;
 }
 
 /* RETURN of just what the scan under it reads: one copy is enough. */

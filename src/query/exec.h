@@ -73,10 +73,11 @@ struct exec {
     bool is_profiled;
     uint64_t deadline_us; /* monotonic; 0 = none */
     void (*call_done)(struct call_batch *b);
-    void *query;               /* for call_done */
-    size_t rows_max;           /* of one batch; lowered for wide rows */
-    size_t table_bytes;        /* of one hash join's table */
-    struct spill_space *spill; /* or NULL */
+    void *query;                 /* for call_done */
+    size_t rows_max;             /* of one batch; lowered for wide rows */
+    size_t table_bytes;          /* of one hash join's table */
+    struct spill_space *spill;   /* or NULL */
+    struct validator *validator; /* owned; the one that SCHEMA_VALIDATE used last */
     struct op *ops;
     struct op *root;
 };

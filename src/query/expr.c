@@ -588,6 +588,7 @@ static enum errc eval_call(struct eval *c, const struct expr *e, struct val *out
         .db_id = c->env->db_id,
         .user = c->env->user,
         .now_us = c->env->now_us,
+        .validator = c->env->validator,
         .result = val_null,
         .err = c->err,
         .warn = c->env->warn,

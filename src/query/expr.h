@@ -29,6 +29,7 @@ enum expr_kind {
 };
 
 struct fn;
+struct validator;
 
 struct expr {
     uint8_t kind;       /* enum expr_kind */
@@ -52,6 +53,7 @@ struct expr_env {
     const struct collator *collator;
     const struct env *env;
     uint64_t now_us;
+    struct validator **validator; /* of SCHEMA_VALIDATE, kept between calls; may be NULL */
     void *warn_ctx;
     void (*warn)(void *ctx, int num, const char *text);
 };

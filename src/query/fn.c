@@ -9,10 +9,11 @@
 
 enum { FNS_MAX = 512, NAME_BYTES = 64 };
 
-static const struct fn *const tables[] = {
-    fn_array,     fn_text, fn_encode, fn_similar, fn_number, fn_bit, fn_object, fn_date,
-    fn_date_zone, fn_type, fn_misc,   fn_dynamic, fn_vector, fn_geo, fn_index
-};
+static const struct fn *const tables[] = { fn_array,     fn_text, fn_encode, fn_similar,
+                                           fn_number,    fn_bit,  fn_object, fn_date,
+                                           fn_date_zone, fn_type, fn_misc,   fn_dynamic,
+                                           fn_vector,    fn_geo,  fn_index,  fn_schema,
+                                           fn_minhash };
 static const struct fn *sorted[FNS_MAX];
 static size_t sorted_count;
 static pthread_once_t once = PTHREAD_ONCE_INIT;

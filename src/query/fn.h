@@ -13,11 +13,12 @@
 struct fn_call;
 
 enum fn_flags {
-    FN_PURE = 1,   /* same arguments, same result: may be folded at plan time */
-    FN_STABLE = 2, /* same within a query (DATE_NOW) */
-    FN_READS = 4,  /* reads the store (DOCUMENT) */
-    FN_CALLS = 16, /* calls others (CALL) */
-    FN_NAMES = 8,  /* the first argument may be a bare collection, which stands for its name */
+    FN_PURE = 1,     /* same arguments, same result: may be folded at plan time */
+    FN_STABLE = 2,   /* same within a query (DATE_NOW) */
+    FN_READS = 4,    /* reads the store (DOCUMENT) */
+    FN_CALLS = 16,   /* calls others (CALL) */
+    FN_NAMES = 8,    /* the first argument may be a bare collection, which stands for its name */
+    FN_SESSION = 32, /* tells of the server, the session or the query: not in computed values */
 };
 
 struct fn {
@@ -33,6 +34,7 @@ struct fn {
 /* Arguments and surroundings of one evaluation. */
 struct txn;
 struct collator;
+struct validator;
 struct fn_call {
     const struct val *args;
     int count;
@@ -41,9 +43,10 @@ struct fn_call {
     const struct env *env;
     struct txn *txn;
     uint64_t db_id;
-    struct slice user; /* who asks; empty when nobody was asked for */
-    uint64_t now_us;   /* wall clock, fixed for the query */
-    struct val result; /* val_null until set */
+    struct slice user;            /* who asks; empty when nobody was asked for */
+    uint64_t now_us;              /* wall clock, fixed for the query */
+    struct validator **validator; /* compiled last, kept for the next call; may be NULL */
+    struct val result;            /* val_null until set */
     struct error *err;
     void *warn_ctx;
     void (*warn)(void *ctx, int num, const char *text); /* e.g. 1542 invalid argument type */
@@ -65,6 +68,6 @@ const struct fn *fn_at(size_t i);            /* for the reference; NULL at the e
 /* Tables, each ended by a row without name; fn.c lists them. */
 extern const struct fn fn_array[], fn_text[], fn_encode[], fn_similar[], fn_number[], fn_bit[],
     fn_object[], fn_date[], fn_date_zone[], fn_type[], fn_misc[], fn_dynamic[], fn_vector[],
-    fn_geo[], fn_index[];
+    fn_geo[], fn_index[], fn_schema[], fn_minhash[];
 
 #endif

@@ -348,6 +348,7 @@ const struct fn fn_number[] = {
     { "DEGREES", 1, 1, "", FN_PURE, fn_degrees, "Radians to degrees." },
     { "PI", 0, 0, "", FN_PURE, fn_pi, "The number pi." },
     { "RAND", 0, 0, "", 0, fn_rand, "A random number from 0 to below 1." },
+    { "RANDOM", 0, 0, "", 0, fn_rand, "As RAND." },
     { "RANGE", 2, 3, "", FN_PURE, fn_range, "An array of numbers." },
     { "SUM", 1, 1, "a", FN_PURE, fn_sum, "Sum of the numbers." },
     { "AVERAGE", 1, 1, "a", FN_PURE, fn_average, "Their mean." },

@@ -205,6 +205,7 @@ static void start_exec(struct query *q)
                  .env = q->env->env,
                  .now_us = env_wall_us(q->env->env),
                  .warn = add_warning,
+                 .validator = &x->validator,
                  .warn_ctx = q },
         .calls = q->env->calls,
         .rows_max = q->opt.batch_rows ? q->opt.batch_rows : LIMIT_ROWS_PER_BATCH,

@@ -12,6 +12,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "net/tls.h"
+#include "query/computed.h"
 #include "retrieve/embed_writes.h"
 #include "server/admit.h"
 #include "server/audit.h"
@@ -202,6 +203,7 @@ static enum errc open_parts(struct server *s, struct error *err)
     struct settings *set = &s->opt.settings;
     struct store_options store_opt = { .path = s->opt.data,
                                        .settings = set,
+                                       .compute = &query_compute,
                                        .should_stop = should_stop,
                                        .ctx = s,
                                        .accept_loss = s->opt.accepts_loss };

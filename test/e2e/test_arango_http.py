@@ -304,8 +304,8 @@ def test_collection_options(sim):
     refused(make(name="a", tpye=3), 400, 10, "tpye")
     refused(make(name="a", type=4), 400, 1218)
     refused(make(name="a", waitForSync="yes"), 400, 10)
-    refused(make(name="a", schema={"rule": {}}), 501, 9, "schema")
-    refused(make(name="a", computedValues=[{}]), 501, 9)
+    refused(make(name="a", schema={"rule": 1}), 400, 1621, "rule")
+    refused(make(name="a", computedValues=[{}]), 400, 10, "name")
     refused(make(name="a", isVolatile=True), 501, 9)
     assert make(name="_made", isSystem=True).json()["isSystem"] is True
     names = [e["name"] for e in sim.request("GET", "/_api/collection").json()["result"]]

@@ -6,7 +6,8 @@
  * whose name contains the text. A file is sections:
  *
  *   == setup     {"collection": [documents]} or {"collection": {"type": "edge",
- *                "indexes": [...], "docs": [...]}}; a fresh store from here on
+ *                "indexes": [...], "schema": {...}, "computedValues": [...], "docs": [...]}};
+ *                a fresh store from here on
  *   == query     starts a case in a transaction that is rolled back at its end
  *   == bind      an object
  *   == rows      one JSON value a line
@@ -22,6 +23,7 @@
  */
 #include "base/log.h"
 #include "base/val_text.h"
+#include "query/computed.h"
 #include "query/query.h"
 #include "query/spill.h"
 #include "store/doc.h"
@@ -178,7 +180,7 @@ static struct val json(struct world *w, struct slice text)
 
 static void open_store(struct world *w)
 {
-    struct store_options opt = { .settings = &w->settings };
+    struct store_options opt = { .settings = &w->settings, .compute = &query_compute };
     struct error err = { 0 };
 
     store_close(w->store);
@@ -195,7 +197,9 @@ static void add_collection(struct world *w, struct slice name, struct val what)
     bool is_edge = !is_plain && slice_is(val_string(val_get(what, slice_str("type"))), "edge");
     struct collection_options opt = { .name = name,
                                       .type = is_edge ? COLLECTION_EDGE : COLLECTION_DOCUMENT,
-                                      .allow_user_keys = true };
+                                      .allow_user_keys = true,
+                                      .schema = val_get(what, slice_str("schema")),
+                                      .computed = val_get(what, slice_str("computedValues")) };
     struct error err = { 0 };
     struct doc_change change;
     struct txn *txn = NULL;
