@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/val_bytes.h"
 #include "base/val_text.h"
 #include "base/validator_private.h"
 
@@ -23,6 +24,34 @@ struct check {
 };
 
 static bool holds(struct check *c, const struct validator_node *n, struct val v);
+
+static const uint8_t types_by_tag[256] = {
+    [TAG_NULL] = VALIDATOR_TYPE_NULL,
+    [TAG_FALSE] = VALIDATOR_TYPE_BOOLEAN,
+    [TAG_TRUE] = VALIDATOR_TYPE_BOOLEAN,
+    [TAG_DOUBLE] = VALIDATOR_TYPE_NUMBER,
+    [TAG_FLOAT] = VALIDATOR_TYPE_NUMBER,
+    [TAG_INT... TAG_STRING - 1] = VALIDATOR_TYPE_NUMBER | VALIDATOR_TYPE_INTEGER,
+    [TAG_STRING] = VALIDATOR_TYPE_STRING,
+    [TAG_SHORT... TAG_SHORT_LAST] = VALIDATOR_TYPE_STRING,
+    [TAG_ARRAY_EMPTY... TAG_ARRAY_EQUAL] = VALIDATOR_TYPE_ARRAY,
+    [TAG_OBJECT_EMPTY... TAG_OBJECT + 3] = VALIDATOR_TYPE_OBJECT,
+};
+
+static inline unsigned types_of(struct val v)
+{
+    return v.at ? types_by_tag[*v.at] : VALIDATOR_TYPE_NULL;
+}
+
+/* holds, without a call where only the type is asked for. */
+static inline bool may_pass(struct check *c, const struct validator_node *n, struct val v)
+{
+    unsigned types = types_of(v);
+
+    if (n->types && !(n->types & types))
+        return false;
+    return !(n->looks_at & types) || holds(c, n, v);
+}
 
 static bool spend(struct check *c, size_t steps)
 {
@@ -189,18 +218,20 @@ static bool is_unique(struct check *c, struct val v, size_t count)
 
 static bool array_holds(struct check *c, const struct validator_node *n, struct val v)
 {
-    size_t count = val_count(v);
+    size_t count = val_count(v), listed = n->items.items ? n->items.count : 0;
 
     if (n->has_item_limits && (count < n->min_items || count > n->max_items))
         return false;
-    if (n->items.items && n->is_closed_array && count > n->items.count)
+    if (n->items.items && n->is_closed_array && count > listed)
         return false;
     if (n->has_unique_items && !is_unique(c, v, count))
         return false;
+    for (size_t i = 0; i < listed && i < count; i++)
+        if (!holds(c, n->items.items[i], val_at(v, i)))
+            return false;
     const struct validator_node *rest = n->items.items ? n->more_items : n->each_item;
-    size_t upto = rest ? count : n->items.count < count ? n->items.count : count;
-    for (size_t i = 0; i < upto; i++)
-        if (!holds(c, i < n->items.count ? n->items.items[i] : rest, val_at(v, i)))
+    for (size_t i = listed; rest && i < count; i++)
+        if (!may_pass(c, rest, val_at(v, i)))
             return false;
     return true;
 }
@@ -214,12 +245,20 @@ static bool has(struct val object, struct slice name)
     return !validator_passes_over(name) && val_find(object, name, &unused);
 }
 
+/* Members that are not passed over: these begin with _, which few do. */
 static size_t visible_count(struct val v)
 {
     size_t count = val_count(v), passed = 0;
 
-    for (size_t i = 0; i < count; i++)
-        passed += validator_passes_over(val_name_at(v, i));
+    if (!count)
+        return 0;
+    unsigned w = tag_width(*v.at);
+    const uint8_t *offsets = v.at + 1 + 2 * w;
+    for (size_t i = 0; i < count; i++) {
+        const uint8_t *name = v.at + load_width(offsets + i * w, w);
+        bool is_candidate = *name == TAG_STRING || name[1] == '_';
+        passed += is_candidate && validator_passes_over(val_string((struct val){ name }));
+    }
     return count - passed;
 }
 
@@ -239,7 +278,7 @@ static bool listed_hold(struct check *c, const struct validator_node *n, struct 
             continue;
         }
         *declared += m->is_declared;
-        if (m->node && !holds(c, m->node, member))
+        if (m->node && !may_pass(c, m->node, member))
             return false;
     }
     return true;
@@ -346,26 +385,6 @@ static bool kind_holds(struct check *c, const struct validator_node *n, struct v
         return object_holds(c, n, v);
     }
     return false;
-}
-
-static unsigned types_of(struct val v)
-{
-    switch (val_type(v)) {
-    case VAL_NULL:
-        return VALIDATOR_TYPE_NULL;
-    case VAL_BOOL:
-        return VALIDATOR_TYPE_BOOLEAN;
-    case VAL_NUMBER:
-        return val_is_int(v) ? VALIDATOR_TYPE_NUMBER | VALIDATOR_TYPE_INTEGER
-                             : VALIDATOR_TYPE_NUMBER;
-    case VAL_STRING:
-        return VALIDATOR_TYPE_STRING;
-    case VAL_ARRAY:
-        return VALIDATOR_TYPE_ARRAY;
-    case VAL_OBJECT:
-        return VALIDATOR_TYPE_OBJECT;
-    }
-    return 0;
 }
 
 /* How many of them hold, as far as anybody wants to know. */

@@ -456,6 +456,24 @@ static enum errc make_members(struct maker *m)
     return join_members(m, list, count);
 }
 
+/* What there is to do for a value once its type is known. */
+static void note_types(struct validator_node *n)
+{
+    bool has_number = n->minimum.at || n->maximum.at || n->multiple_of.at;
+    bool has_string = n->has_length_limits || n->pattern || n->format;
+    bool has_array = n->has_item_limits || n->has_unique_items || n->each_item || n->items.items;
+    bool has_object = n->has_member_limits || n->member_count || n->pattern_count ||
+                      n->more_members || n->is_closed_object || n->refuses_objects ||
+                      n->dependency_count;
+
+    n->looks_at = (uint8_t)((has_number ? VALIDATOR_TYPE_NUMBER : 0) |
+                            (has_string ? VALIDATOR_TYPE_STRING : 0) |
+                            (has_array ? VALIDATOR_TYPE_ARRAY : 0) |
+                            (has_object ? VALIDATOR_TYPE_OBJECT : 0));
+    if (n->enums || n->all_of.count || n->any_of.count || n->one_of.count || n->not_this)
+        n->looks_at = UINT8_MAX;
+}
+
 enum errc validator_take_keywords(struct maker *m)
 {
     struct val rule = m->now->node.rule, v;
@@ -470,5 +488,8 @@ enum errc validator_take_keywords(struct maker *m)
         return validator_refuse(m, "'exclusiveMinimum' needs 'minimum'");
     if (rc == OK && m->asks_maximum && !m->has_maximum)
         return validator_refuse(m, "'exclusiveMaximum' needs 'maximum'");
-    return rc == OK ? make_members(m) : rc;
+    if (rc == OK)
+        rc = make_members(m);
+    note_types(&m->now->node);
+    return rc;
 }

@@ -66,7 +66,8 @@ struct validator_value {
 
 struct validator_node {
     struct val rule;
-    uint8_t types; /* 0: any */
+    uint8_t types;    /* 0: any */
+    uint8_t looks_at; /* types of which it asks more than what they are */
     uint8_t format;
     bool excludes_minimum, excludes_maximum;
     bool has_unique_items;
