@@ -17,6 +17,9 @@ enum errc {
 #undef ERROR
 };
 
+/* Numbers that are looked for. */
+enum { ERRNUM_CONTEXT_LENGTH = 60001 };
+
 struct error {
     enum errc code;
     int num;  /* ArangoDB errorNum; 0 = the default of the code */

@@ -12,6 +12,7 @@
 #include "base/base.h"
 #include "base/buf.h"
 #include "base/error.h"
+#include "model/answer_format.h"
 #include "model/generator.h"
 
 enum {
@@ -26,7 +27,9 @@ struct engine_info {
     uint32_t dimension; /* of embeddings */
     uint64_t parameters;
     uint64_t file_bytes;
-    bool can_fork; /* a range of one sequence may be shared with another, saved and loaded */
+    bool has_tools;     /* the chat template knows tools and their calls */
+    bool has_reasoning; /* the chat template tells reasoning from the answer */
+    bool can_fork;      /* a range of one sequence may be shared with another, saved and loaded */
     char description[128];
 };
 
@@ -48,10 +51,47 @@ struct engine_token {
     bool want_output;
 };
 
+/* A call of a function, in the message of an assistant. */
+struct chat_call {
+    struct slice id, name;
+    struct slice arguments; /* JSON text */
+};
+
 /* Who wrote what, for the chat template. */
 struct chat_message {
     struct slice role;
     struct slice content;
+    struct slice reasoning;        /* of an assistant */
+    const struct chat_call *calls; /* of an assistant */
+    size_t call_count;
+    struct slice name, call_id; /* of a tool's answer */
+};
+
+/* A function that may be called. */
+struct tool {
+    struct slice name, description;
+    struct val parameters; /* JSON schema of an object */
+    bool is_strict;        /* arguments follow all of the schema, or it is refused */
+};
+
+struct toolset {
+    struct tool *list;
+    size_t count;
+    bool is_required, is_parallel;
+};
+
+/* How a model writes calls, or its reasoning: what follows from its chat template. */
+enum { CHAT_MARKS_MAX = 16 };
+struct chat_format {
+    struct buf grammar;  /* GBNF; empty = any text */
+    struct buf begun;    /* text of the grammar that ends the prompt */
+    struct arena *arena; /* borrowed; the following live in it */
+    bool is_lazy;        /* the grammar begins at a trigger */
+    struct slice triggers[CHAT_MARKS_MAX], stops[CHAT_MARKS_MAX];
+    size_t trigger_count, stop_count;
+    int32_t spelled[CHAT_MARKS_MAX * 4]; /* control tokens that are part of the text */
+    size_t spelled_count;
+    struct answer_format *answer; /* the caller's */
 };
 
 struct engine;
@@ -74,9 +114,15 @@ struct engine_ops {
     bool (*is_end)(struct engine *e, int32_t id); /* ends an answer */
     /* The first place at or after from where text spells a control token. */
     bool (*find_control)(struct engine *e, struct slice text, size_t from, size_t *at, size_t *len);
-    /* Appends the messages by the model's chat template, ready for the answer. */
+    /*
+     * Appends the messages by the model's chat template, ready for the answer. tools: JSON as in
+     * OpenAI's API, empty = none; only with info.has_tools.
+     */
     enum errc (*render)(struct engine *e, const struct chat_message *messages, size_t count,
-                        struct buf *out, struct error *err);
+                        struct slice tools, struct buf *out, struct error *err);
+    /* How answers are written and read. Only with info.has_tools or info.has_reasoning. */
+    enum errc (*format)(struct engine *e, const struct toolset *tools, struct chat_format *out,
+                        struct error *err);
 
     enum errc (*lane_open)(struct engine *e, struct engine_lane **out,
                            const struct engine_lane_options *opt, struct error *err);

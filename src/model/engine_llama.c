@@ -11,7 +11,7 @@
  * because the encoder of llama.cpp demands it.
  */
 #include "base/log.h"
-#include "model/chat_shim.h"
+#include "model/chat_template.h"
 #include "model/engine.h"
 
 #include "ggml-cpu.h"
@@ -141,29 +141,18 @@ static bool find_control(struct engine *base, struct slice text, size_t from, si
     return false;
 }
 
-static void add_to_buf(void *ctx, const char *text, size_t len)
-{
-    buf_add(ctx, text, len);
-}
-
 static enum errc render(struct engine *base, const struct chat_message *messages, size_t count,
-                        struct buf *out, struct error *err)
+                        struct slice tools, struct buf *out, struct error *err)
 {
     struct engine_llama *e = CONTAINER_OF(base, struct engine_llama, base);
-    struct chat_shim_text *parts = mem_alloc(2 * count * sizeof *parts);
-    char why[160];
-    for (size_t i = 0; i < count; i++) {
-        parts[i] = (struct chat_shim_text){ messages[i].role.ptr, messages[i].role.len };
-        parts[count + i] =
-            (struct chat_shim_text){ messages[i].content.len ? messages[i].content.ptr : "",
-                                     messages[i].content.len };
-    }
-    int failed =
-        chat_shim_render(e->chat, parts, parts + count, count, add_to_buf, out, why, sizeof why);
-    mem_free(parts);
-    if (failed)
-        return fail(err, ERR_INVALID, "the model's chat template refuses these messages: %s", why);
-    return buf_check(out, "prompt", err);
+    return chat_render(e->chat, messages, count, tools, out, err);
+}
+
+static enum errc format(struct engine *base, const struct toolset *tools, struct chat_format *out,
+                        struct error *err)
+{
+    struct engine_llama *e = CONTAINER_OF(base, struct engine_llama, base);
+    return chat_format_of(e->chat, base, tools, out, err);
 }
 
 /* ---- lanes ---- */
@@ -347,6 +336,7 @@ static const struct engine_ops ops = {
     .is_end = is_end,
     .find_control = find_control,
     .render = render,
+    .format = format,
     .lane_open = lane_open,
 };
 
@@ -414,6 +404,7 @@ enum errc engine_llama_open(struct engine **out, const char *path,
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct progress p = { progress, ctx, false };
     struct engine_llama *e = NULL;
+    struct chat_shim_abilities abilities = { false, false };
     struct model_shape shape;
     char why[160];
     enum errc rc = OK;
@@ -436,10 +427,13 @@ enum errc engine_llama_open(struct engine **out, const char *path,
     e->vocab = llama_model_get_vocab(e->model);
     describe(e, &shape);
     collect_controls(e);
-    if (e->base.info.kind == MODEL_CHAT && chat_shim_open(e->model, &e->chat, why, sizeof why)) {
+    if (e->base.info.kind == MODEL_CHAT &&
+        chat_shim_open(e->model, &e->chat, &abilities, why, sizeof why)) {
         rc = fail(err, ERR_CORRUPT, "the chat template in %s cannot be used: %s", path, why);
         goto out;
     }
+    e->base.info.has_tools = abilities.has_tools;
+    e->base.info.has_reasoning = abilities.has_reasoning;
     *out = &e->base;
     e = NULL;
 out:

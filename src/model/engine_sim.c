@@ -222,9 +222,10 @@ static size_t tokenise(struct engine *base, struct slice text, bool add_special,
 }
 
 static enum errc render(struct engine *base, const struct chat_message *messages, size_t count,
-                        struct buf *out, struct error *err)
+                        struct slice tools, struct buf *out, struct error *err)
 {
     (void)base;
+    (void)tools;
     for (size_t i = 0; i < count; i++) {
         buf_printf(out, "<|im_start|>%.*s\n", SLICE_ARG(messages[i].role));
         buf_add_slice(out, messages[i].content);

@@ -19,7 +19,8 @@ enum {
     WINDOW_MIN = 16,
     WINDOW_MAX = 2048,
     EMBED_STEP = 256,
-    ACTIVATIONS = 8, /* rows of the model's width that a step holds per token */
+    TOKEN_BYTES = 24, /* of each token, in the order of tokens */
+    ACTIVATIONS = 8,  /* rows of the model's width that a step holds per token */
 };
 
 static uint32_t least(uint64_t a, uint64_t b)
@@ -75,7 +76,8 @@ static struct footprint of_chat(const struct settings *s, const struct model_sha
         .weights = shape->file_bytes,
         .kv = bytes_of(p.lanes * cells * (double)shape->kv_values * 2 +
                        (has_kv ? (double)s->prefix_cache_mb * MIB : 0)),
-        .buffers = bytes_of(p.lanes * (step_bytes(shape, ubatch, cells) + outputs)),
+        .buffers = bytes_of(p.lanes * (step_bytes(shape, ubatch, cells) + outputs) +
+                            TOKEN_BYTES * (double)shape->vocab_size),
     };
 }
 

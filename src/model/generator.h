@@ -22,7 +22,7 @@ struct gen_bias {
     float bias;
 };
 
-enum { GEN_BIAS_MAX = 1024 };
+enum { GEN_BIAS_MAX = 1024, GEN_STOPS_MAX = 16 };
 
 struct gen_sampling {
     double temperature;       /* 0 = greedy */
@@ -39,6 +39,29 @@ struct gen_sampling {
 };
 /* OpenAI's defaults: temperature 1, top_p 1, all else off. */
 struct gen_sampling gen_sampling_default(void);
+
+/* What the answer's text must be. */
+enum gen_shape_kind {
+    GEN_FREE,
+    GEN_JSON,    /* a JSON object */
+    GEN_SCHEMA,  /* JSON that the schema allows */
+    GEN_GRAMMAR, /* what the GBNF grammar says */
+};
+
+struct gen_shape {
+    enum gen_shape_kind kind;
+    struct val schema;
+    struct slice grammar;
+};
+
+/* Functions that the model may ask to be called. */
+enum gen_tool_choice { GEN_TOOLS_AUTO, GEN_TOOLS_NONE, GEN_TOOLS_REQUIRED };
+struct gen_tools {
+    struct val list; /* OpenAI's "tools"; null = none */
+    enum gen_tool_choice choice;
+    struct slice only; /* the function to call; empty = any */
+    bool is_parallel;  /* more than one call in an answer */
+};
 
 enum gen_finish { GEN_STOP, GEN_LENGTH, GEN_CANCELLED, GEN_FAILED };
 const char *gen_finish_name(enum gen_finish f); /* "stop" "length" "cancelled" "error" */
@@ -84,6 +107,13 @@ struct gen_request {
     bool ignores_end;          /* the model's end tokens end nothing: max_tokens or a stop does */
     const struct slice *stops; /* texts that end the answer; they are not part of it */
     size_t stop_count;
+    struct gen_shape shape; /* borrowed during submit; ERR_INVALID when it cannot be followed */
+    struct gen_tools tools; /* the same; with messages only */
+    /*
+     * If not NULL: how the answer's text is read, to be freed with answer_format_free; NULL when
+     * all of it is content. It stays good when the model is unloaded.
+     */
+    struct answer_format **format;
     bool wants_logprobs;
     unsigned top_logprobs; /* alternatives of each token, at most 20 */
     struct slice domain;   /* placement hints for the cluster */

@@ -5,6 +5,7 @@
  */
 #include "model/model_private.h"
 #include "model/prompt.h"
+#include "model/tools.h"
 
 #include <stdio.h>
 
@@ -24,24 +25,148 @@ static struct models *models_of(struct generator *g)
     return CONTAINER_OF(g, struct models, generator);
 }
 
+/* What a request wants besides tokens: the tools it offers, and how its answer is written. */
+struct wish {
+    struct arena *arena;
+    struct toolset tools;
+    struct chat_format format;
+    struct slice stops[GEN_STOPS_MAX + CHAT_MARKS_MAX];
+    struct shape *shape; /* the job's in the end */
+};
+
+static void wish_init(struct wish *w)
+{
+    memset(w, 0, sizeof *w);
+    w->arena = w->format.arena = arena_new(0);
+    buf_init(&w->format.grammar, GRAMMAR_BYTES_MAX);
+    buf_init(&w->format.begun, 0);
+}
+
+static void wish_release(struct wish *w)
+{
+    answer_format_free(w->format.answer);
+    shape_free(w->shape);
+    buf_release(&w->format.grammar);
+    buf_release(&w->format.begun);
+    arena_free(w->arena);
+}
+
+/*
+ * By the template if it knows tools or reasoning. The grammar of our own form is made in any case:
+ * what it refuses is not shown to the template's converter of schemas, which has no limits.
+ */
+static enum errc choose_format(struct model *model, const struct gen_request *req, struct wish *w,
+                               struct error *err)
+{
+    const struct engine_info *info = &model->engine->info;
+    struct chat_format *f = &w->format;
+    bool has_tools = w->tools.count > 0, is_chat = !val_is_null(req->messages);
+    enum errc rc = OK;
+    if (has_tools && req->shape.kind != GEN_FREE)
+        TRY(fail(err, ERR_NOT_IMPLEMENTED,
+                 "not implemented: tools together with a shape of the answer"));
+    if (has_tools)
+        TRY(tools_grammar(&w->tools, &f->grammar, err));
+    if (has_tools && !info->has_tools) {
+        f->answer = &tools_answer_format;
+        f->is_lazy = !w->tools.is_required;
+        f->triggers[f->trigger_count++] = slice_str(TOOL_CALL_BEGIN);
+        return OK;
+    }
+    buf_clear(&f->grammar);
+    if (has_tools || (info->has_reasoning && is_chat && req->format && req->shape.kind == GEN_FREE))
+        TRY(model->engine->ops->format(model->engine, &w->tools, f, err));
+out:
+    return rc;
+}
+
+/* NULL when any text will do. */
+static enum errc make_shape(struct model *model, const struct gen_request *req, struct wish *w,
+                            struct error *err)
+{
+    struct chat_format *f = &w->format;
+    struct gen_shape shape = req->shape;
+    struct shape_options opt = { .engine = model->engine, .order = model->order };
+    if (f->grammar.len > 0) {
+        shape = (struct gen_shape){ .kind = GEN_GRAMMAR, .grammar = buf_slice(&f->grammar) };
+        opt.begun = f->is_lazy ? slice_of("", 0) : buf_slice(&f->begun);
+        opt.triggers = f->triggers;
+        opt.trigger_count = f->is_lazy ? f->trigger_count : 0;
+        opt.spelled = f->spelled;
+        opt.spelled_count = f->spelled_count;
+    }
+    if (shape.kind == GEN_FREE)
+        return OK;
+    enum errc rc = grammar_cache_get(model->models->grammars, &shape, &opt.grammar, err);
+    if (rc == OK)
+        rc = shape_new(&w->shape, &opt, err);
+    grammar_unref(opt.grammar);
+    return rc;
+}
+
+static void add_stops(struct gen_request *req, struct wish *w)
+{
+    if (w->format.stop_count == 0 || req->stop_count > GEN_STOPS_MAX)
+        return;
+    for (size_t i = 0; i < req->stop_count; i++)
+        w->stops[i] = req->stops[i];
+    for (size_t i = 0; i < w->format.stop_count; i++)
+        w->stops[req->stop_count + i] = w->format.stops[i];
+    req->stops = w->stops;
+    req->stop_count += w->format.stop_count;
+}
+
+static enum errc read_wish(struct model *model, struct gen_request *req, struct wish *w,
+                           struct error *err)
+{
+    enum errc rc = OK;
+    TRY(tools_read(&req->tools, w->arena, &w->tools, err));
+    if (w->tools.count > 0 && val_is_null(req->messages))
+        TRY(fail(err, ERR_INVALID, "'tools' need messages"));
+    TRY(choose_format(model, req, w, err));
+    rc = make_shape(model, req, w, err);
+out:
+    return rc;
+}
+
+/* Owned by the job and the caller from now on: the job's first event may be on its way already. */
+static void hand_over(const struct gen_request *req, struct wish *w, struct gen_job *job)
+{
+    job->shape = w->shape;
+    w->shape = NULL;
+    if (req->format) {
+        *req->format = w->format.answer;
+        w->format.answer = NULL;
+    }
+}
+
+static enum errc check_request(struct model *model, const struct gen_request *req,
+                               struct error *err)
+{
+    enum errc rc = sampling_check(&req->sampling, model->engine->info.vocab_size, err);
+    if (rc != OK)
+        return rc;
+    if (req->top_logprobs > LOGPROBS_TOP_MAX)
+        return fail(err, ERR_INVALID, "top_logprobs must be 0 to %d, not %u", LOGPROBS_TOP_MAX,
+                    req->top_logprobs);
+    if (req->adapter.len > 0)
+        return fail(err, ERR_NOT_FOUND, "no adapter is named %.*s", SLICE_ARG(req->adapter));
+    return OK;
+}
+
 enum errc model_submit(struct model *model, const struct gen_request *req, struct error *err)
 {
     const struct settings *s = &model->models->settings;
     struct gen_request r = *req;
+    struct wish wish;
     int32_t *tokens = NULL;
     uint32_t count = 0;
     enum errc rc = OK;
-    TRY(sampling_check(&r.sampling, model->engine->info.vocab_size, err));
-    if (r.top_logprobs > LOGPROBS_TOP_MAX) {
-        rc = fail(err, ERR_INVALID, "top_logprobs must be 0 to %d, not %u", LOGPROBS_TOP_MAX,
-                  r.top_logprobs);
-        goto out;
-    }
-    if (r.adapter.len > 0) {
-        rc = fail(err, ERR_NOT_FOUND, "no adapter is named %.*s", SLICE_ARG(r.adapter));
-        goto out;
-    }
-    TRY(prompt_tokens(model->engine, &r, model->context, &tokens, &count, err));
+    wish_init(&wish);
+    TRY(check_request(model, &r, err));
+    TRY(read_wish(model, &r, &wish, err));
+    TRY(prompt_tokens(model->engine, &r, &wish.tools, model->context, &tokens, &count, err));
+    add_stops(&r, &wish);
     uint32_t max = r.max_tokens ? r.max_tokens : (uint32_t)s->default_max_tokens;
     if (max > model->context - count)
         max = model->context - count;
@@ -52,11 +177,17 @@ enum errc model_submit(struct model *model, const struct gen_request *req, struc
     tokens = mem_realloc(tokens, ((size_t)count + max) * sizeof *tokens);
     struct gen_job *job = gen_job_new(&r, tokens, count, max);
     tokens = NULL; /* the job's now */
+    hand_over(&r, &wish, job);
     rc = sched_add(model->sched, job, err);
     if (rc != OK)
         gen_job_free(job);
+    if (rc != OK && req->format) {
+        answer_format_free(*req->format);
+        *req->format = NULL;
+    }
 out:
     mem_free(tokens);
+    wish_release(&wish);
     return rc;
 }
 

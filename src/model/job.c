@@ -63,6 +63,7 @@ void gen_job_free(struct gen_job *job)
     if (!job)
         return;
     sampler_free(job->sampler);
+    shape_free(job->shape);
     answer_text_release(&job->text);
     logprobs_release(&job->logprobs);
     mem_free(job->tokens);

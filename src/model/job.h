@@ -11,6 +11,7 @@
 #include "model/generator.h"
 #include "model/logprob.h"
 #include "model/sampler.h"
+#include "model/shape.h"
 
 struct gen_job {
     struct gen_job *next; /* in the queue */
@@ -25,6 +26,7 @@ struct gen_job {
     uint64_t group; /* of the beginning of the prompt; 0 = too short to share */
 
     struct sampler *sampler; /* owned */
+    struct shape *shape;     /* owned; NULL = any text */
     struct answer_text text;
     struct logprobs logprobs;
 

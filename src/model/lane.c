@@ -42,6 +42,9 @@ static struct metric cached_tokens = METRIC_COUNTER(
     "themis_cached_prompt_tokens_total", "Prompt tokens that were shared instead of computed.");
 static struct metric generated_tokens =
     METRIC_COUNTER("themis_generated_tokens_total", "Generated tokens.");
+static struct metric masked_tokens =
+    METRIC_COUNTER("themis_grammar_masked_tokens_total",
+                   "Tokens of constrained answers for which all of the vocabulary was looked at.");
 static struct metric failed_steps =
     METRIC_COUNTER("themis_failed_steps_total", "Engine steps that failed.");
 static struct metric queue_seconds =
@@ -57,6 +60,7 @@ struct lane {
     struct prefix_table table;
     struct gen_job *jobs[ENGINE_SEQ_MAX]; /* owned; by sequence id */
     struct engine_token *batch;           /* owned */
+    uint64_t *mask;                       /* owned; a bit for each token */
     size_t batch_len;
     struct lane_chunks chunks;
     struct pace_step pace;
@@ -95,6 +99,8 @@ enum errc lane_new(struct lane **out, const struct lane_options *opt, struct err
     lane->opt = *opt;
     lane->chunks = (struct lane_chunks){ opt->chunk, opt->chunk };
     lane->batch = mem_alloc(opt->batch_tokens * sizeof *lane->batch);
+    lane->mask =
+        mem_alloc((shape_mask_words(opt->engine->info.vocab_size) + 1) * sizeof *lane->mask);
     prefix_init(&lane->table, opt->seq_max, opt->cells);
     lane->threads = 1;
     lane->cores = cpu_cores();
@@ -382,6 +388,11 @@ static bool show_token(struct lane *lane, int seq, int32_t id, const float *logi
     struct gen_job *job = lane->jobs[seq];
     char bytes[ENGINE_PIECE_BYTES];
     struct slice text;
+    struct error err;
+    if (job->shape && shape_take(job->shape, id, &err) != OK) {
+        end_job(lane, seq, GEN_FAILED, &err);
+        return false;
+    }
     if (!job->ignores_end && lane->opt.engine->ops->is_end(lane->opt.engine, id)) {
         end_job(lane, seq, GEN_STOP, NULL);
         return false;
@@ -389,29 +400,46 @@ static bool show_token(struct lane *lane, int seq, int32_t id, const float *logi
     job->tokens[job->count++] = id;
     if (job->logprobs.is_on)
         logprobs_add(&job->logprobs, lane->opt.engine, logits, id);
-    size_t len = lane->opt.engine->ops->piece(lane->opt.engine, id, bytes);
+    size_t len = job->shape ? shape_piece(job->shape, id, bytes)
+                            : lane->opt.engine->ops->piece(lane->opt.engine, id, bytes);
     bool is_stopped = answer_text_add(&job->text, slice_of(bytes, len), &text);
     if (text.len > 0)
         gen_job_send(job, text);
     bool is_full = job->count - job->prompt_len >= job->max_tokens;
+    is_stopped |= job->shape && shape_is_done(job->shape);
     if (is_stopped || is_full)
         end_job(lane, seq, is_stopped ? GEN_STOP : GEN_LENGTH, NULL);
     return !is_stopped && !is_full;
+}
+
+/* Nearly always the first choice is allowed; all tokens are looked at only when it is not. */
+static int32_t pick(struct lane *lane, struct gen_job *job, const float *logits)
+{
+    uint32_t vocab = lane->opt.engine->info.vocab_size;
+    int32_t id = sampler_try(job->sampler, logits, vocab, NULL);
+    if (id >= 0 && job->shape && !shape_allows(job->shape, id)) {
+        shape_mask(job->shape, lane->mask);
+        metric_add(&masked_tokens, 1);
+        id = sampler_try(job->sampler, logits, vocab, lane->mask);
+    }
+    if (id >= 0)
+        sampler_take(job->sampler, id);
+    return id;
 }
 
 static void take_output(struct lane *lane, size_t i, int seq)
 {
     struct gen_job *job = lane->jobs[seq];
     const float *logits = lane->engine->ops->logits(lane->engine, i);
-    int32_t id =
-        logits ? sampler_pick(job->sampler, logits, lane->opt.engine->info.vocab_size) : -1;
+    int32_t id = logits ? pick(lane, job, logits) : -1;
     struct error err;
     if (!job->first_us) {
         job->first_us = now();
         metric_observe_us(&first_token_seconds, job->first_us - job->submitted_us);
     }
     if (id < 0) {
-        fail(&err, ERR_INTERNAL, "the model gave no usable next token");
+        if (!logits || !job->shape || shape_why(job->shape, &err) == OK)
+            fail(&err, ERR_INTERNAL, "the model gave no usable next token");
         end_job(lane, seq, GEN_FAILED, &err);
         return;
     }
@@ -568,6 +596,7 @@ void lane_free(struct lane *lane)
     assert(lane->table.running == 0);
     engine_lane_close(lane->engine);
     mem_free(lane->batch);
+    mem_free(lane->mask);
     mem_free(lane);
 }
 

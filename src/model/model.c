@@ -47,6 +47,8 @@ void model_release(struct model *model)
     if (model->pace.threads_max)
         pace_release(&model->pace);
     embedder_free(model->embedder);
+    token_order_free(model->order);
+    model->order = NULL;
     engine_free(model->engine);
     model->engine = NULL;
 }
@@ -58,6 +60,7 @@ static enum errc start_chat(struct model *model, const struct settings *s, struc
     struct lane_chunks chunks = { 0, 0 };
     enum errc rc = OK;
     model->context = p.cells;
+    model->order = token_order_new(model->engine);
     model->sched = sched_new(&(struct sched_options){
         .lanes = p.lanes, .places = p.places, .queue_max = (uint32_t)s->max_queued_requests });
     pace_init(&model->pace, threads);

@@ -8,6 +8,7 @@
 
 #include "model/embed.h"
 #include "model/footprint.h"
+#include "model/grammar_cache.h"
 #include "model/lane.h"
 #include "model/model.h"
 
@@ -19,6 +20,7 @@ struct model {
     char sha256[65];
     struct footprint footprint;
     struct engine *engine;         /* owned; NULL while it loads */
+    struct token_order *order;     /* owned; chat only */
     struct sched *sched;           /* owned; chat only */
     struct shelf *shelf;           /* owned; chat only */
     struct pace pace;              /* of the lanes; chat only */
@@ -52,7 +54,8 @@ struct models {
     struct settings settings;
     bool (*on_progress)(void *ctx, const char *name, double done);
     void *ctx;
-    pthread_mutex_t lock; /* over the following */
+    struct grammar_cache *grammars; /* owned */
+    pthread_mutex_t lock;           /* over the following */
     pthread_cond_t changed;
     struct model *list[MODELS_MAX]; /* owned; in all states */
     size_t count;

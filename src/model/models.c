@@ -39,6 +39,7 @@ enum errc models_new(struct models **out, const struct models_options *opt, stru
     m->settings = *opt->settings;
     m->on_progress = opt->on_progress;
     m->ctx = opt->ctx;
+    m->grammars = grammar_cache_new();
     pthread_mutex_init(&m->lock, NULL);
     pthread_cond_init(&m->changed, NULL);
     metric_register(&memory_now);
@@ -435,6 +436,7 @@ void models_free(struct models *m)
     }
     pthread_cond_destroy(&m->changed);
     pthread_mutex_destroy(&m->lock);
+    grammar_cache_free(m->grammars);
     mem_free(m);
 }
 

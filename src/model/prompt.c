@@ -9,14 +9,15 @@
 #include "model/prompt.h"
 
 #include "base/val_text.h"
+#include "model/tools.h"
 
 #include <inttypes.h>
 
 enum {
     MESSAGES_MAX = 4096,
     PLACEHOLDERS_MAX = 1000,
-    STOPS_MAX = 16,
     STOP_BYTES = 1024,
+    CALLS_MAX = 128, /* of one message */
     BYTES_PER_TOKEN = ENGINE_PIECE_BYTES,
 };
 
@@ -48,10 +49,10 @@ void tokens_append(struct engine *e, struct slice text, bool add_special, bool p
 static enum errc too_long(uint64_t tokens, uint32_t context, const char *at_least,
                           struct error *err)
 {
-    return fail(err, ERR_INVALID,
-                "the prompt has %s%" PRIu64 " tokens; the model's context holds %" PRIu32
-                ", one of them for the answer",
-                at_least, tokens, context);
+    return fail_num(err, ERRNUM_CONTEXT_LENGTH,
+                    "the prompt has %s%" PRIu64 " tokens; the model's context holds %" PRIu32
+                    ", one of them for the answer",
+                    at_least, tokens, context);
 }
 
 /* Text with every control token's text replaced by a placeholder. */
@@ -140,6 +141,66 @@ static bool is_role(struct slice role)
     return false;
 }
 
+/* A text of the user, guarded, whose length counts. ERR_LIMIT is turned into a sentence later. */
+static enum errc take_text(struct guard *g, struct slice text, struct slice *out, struct error *err)
+{
+    g->bytes += text.len;
+    if (g->bytes > g->bytes_max)
+        return ERR_LIMIT;
+    return hide_controls(g, strip_marks(g->arena, text), out, err);
+}
+
+/* A text that may be absent. */
+static enum errc take_member(struct guard *g, struct val v, const char *name, size_t i,
+                             struct slice *out, struct error *err)
+{
+    struct val text = val_get(v, slice_str(name));
+    if (!val_is_null(text) && val_type(text) != VAL_STRING)
+        return fail(err, ERR_INVALID, "messages[%zu].%s must be a text", i, name);
+    return take_text(g, val_string(text), out, err);
+}
+
+static enum errc read_call(struct guard *g, struct val v, size_t i, size_t k, struct chat_call *out,
+                           struct error *err)
+{
+    struct val f = val_get(v, slice_str("function"));
+    struct val name = val_get(f, slice_str("name")), arguments = val_get(f, slice_str("arguments"));
+    struct val id = val_get(v, slice_str("id"));
+    enum errc rc = OK;
+    if (val_type(f) != VAL_OBJECT || val_type(name) != VAL_STRING ||
+        val_type(arguments) != VAL_STRING || (!val_is_null(id) && val_type(id) != VAL_STRING))
+        TRY(fail(err, ERR_INVALID,
+                 "messages[%zu].tool_calls[%zu] must be {id, type: \"function\", function: {name, "
+                 "arguments}} with arguments as a text",
+                 i, k));
+    TRY(take_text(g, val_string(name), &out->name, err));
+    TRY(take_text(g, val_string(arguments), &out->arguments, err));
+    rc = take_text(g, val_string(id), &out->id, err);
+out:
+    return rc;
+}
+
+static enum errc read_calls(struct guard *g, struct val v, size_t i, struct chat_message *out,
+                            struct error *err)
+{
+    struct val list = val_get(v, slice_str("tool_calls"));
+    size_t n = val_count(list);
+    enum errc rc = OK;
+    if (val_is_null(list))
+        return OK;
+    if (val_type(list) != VAL_ARRAY || n > CALLS_MAX || !slice_is(out->role, "assistant"))
+        return fail(err, ERR_INVALID,
+                    "messages[%zu].tool_calls must be an array of at most %d calls of an assistant",
+                    i, CALLS_MAX);
+    struct chat_call *calls = arena_zalloc(g->arena, (n + 1) * sizeof *calls);
+    for (size_t k = 0; k < n; k++)
+        TRY(read_call(g, val_at(list, k), i, k, &calls[k], err));
+    out->calls = calls;
+    out->call_count = n;
+out:
+    return rc;
+}
+
 static enum errc read_message(struct guard *g, struct val v, size_t i, struct chat_message *out,
                               struct error *err)
 {
@@ -151,15 +212,81 @@ static enum errc read_message(struct guard *g, struct val v, size_t i, struct ch
     if (!is_role(out->role))
         return fail(err, ERR_INVALID,
                     "messages[%zu].role must be system, user, assistant, developer or tool", i);
-    TRY(content_of(g->arena, val_get(v, slice_str("content")), i, &text, err));
-    g->bytes += text.len;
-    if (g->bytes > g->bytes_max) {
-        rc = ERR_LIMIT; /* turned into a sentence by the caller */
-        goto out;
-    }
-    rc = hide_controls(g, strip_marks(g->arena, text), &out->content, err);
+    TRY(read_calls(g, v, i, out, err));
+    if (out->call_count == 0 || !val_is_null(val_get(v, slice_str("content"))))
+        TRY(content_of(g->arena, val_get(v, slice_str("content")), i, &text, err));
+    TRY(take_text(g, text, &out->content, err));
+    TRY(take_member(g, v, "reasoning_content", i, &out->reasoning, err));
+    TRY(take_member(g, v, "name", i, &out->name, err));
+    rc = take_member(g, v, "tool_call_id", i, &out->call_id, err);
 out:
     return rc;
+}
+
+/* ---- tools of a template that knows none ---- */
+
+static struct slice join(struct arena *arena, struct slice a, const char *between, struct slice b)
+{
+    struct buf text;
+    buf_init(&text, 0);
+    buf_add_slice(&text, a);
+    if (a.len > 0 && b.len > 0)
+        buf_add_str(&text, between);
+    buf_add_slice(&text, b);
+    struct slice out = arena_copy(arena, buf_slice(&text));
+    buf_release(&text);
+    return out;
+}
+
+static struct slice write_calls(struct arena *arena, const struct chat_message *m)
+{
+    struct slice text = m->content;
+    for (size_t i = 0; i < m->call_count; i++) {
+        struct buf call;
+        buf_init(&call, 0);
+        tools_write_call(&m->calls[i], &call);
+        text = join(arena, text, "\n", buf_slice(&call));
+        buf_release(&call);
+    }
+    return text;
+}
+
+/* Answers of tools come from the user then, several in one message. */
+static struct slice write_response(struct arena *arena, struct slice content)
+{
+    return slice_str(
+        arena_printf(arena, "<tool_response>\n%.*s\n</tool_response>", SLICE_ARG(content)));
+}
+
+/* Calls and their answers become texts, and the tools a part of the first message. */
+static void write_tools_as_text(struct arena *arena, struct slice tools, struct chat_message **list,
+                                size_t *count)
+{
+    struct chat_message *out = arena_zalloc(arena, (*count + 1) * sizeof *out);
+    bool has_system = *count > 0 && (slice_is((*list)[0].role, "system") ||
+                                     slice_is((*list)[0].role, "developer"));
+    size_t n = 0;
+    bool was_response = false;
+    if (tools.len > 0 && !has_system)
+        out[n++] = (struct chat_message){ .role = slice_str("system"), .content = tools };
+    for (size_t i = 0; i < *count; i++) {
+        struct chat_message m = (*list)[i];
+        bool is_response = slice_is(m.role, "tool");
+        if (is_response)
+            m = (struct chat_message){ .role = slice_str("user"),
+                                       .content = write_response(arena, m.content) };
+        m.content = write_calls(arena, &m);
+        m.call_count = 0;
+        if (i == 0 && has_system)
+            m.content = join(arena, m.content, "\n\n", tools);
+        if (is_response && was_response)
+            out[n - 1].content = join(arena, out[n - 1].content, "\n", m.content);
+        else
+            out[n++] = m;
+        was_response = is_response;
+    }
+    *list = out;
+    *count = n;
 }
 
 /* The rendered prompt is text, mark, number, mark, text, ... */
@@ -187,12 +314,42 @@ static void tokenise_pieces(struct guard *g, struct slice text, int32_t **tokens
     tokens_append(g->engine, text, is_first, true, tokens, count);
 }
 
-static enum errc from_messages(struct engine *e, struct val messages, uint32_t context,
-                               int32_t **tokens, size_t *count, struct error *err)
+/* Guarded, since descriptions are texts of users. Empty when there are none. */
+static enum errc print_tools(struct guard *g, const struct toolset *tools, struct slice *out,
+                             struct error *err)
+{
+    struct buf text;
+    *out = slice_of("", 0);
+    if (!tools || tools->count == 0)
+        return OK;
+    buf_init(&text, 0);
+    if (g->engine->info.has_tools)
+        tools_print(tools, &text);
+    else
+        tools_describe(tools, &text);
+    enum errc rc = take_text(g, arena_copy(g->arena, buf_slice(&text)), out, err);
+    buf_release(&text);
+    return rc;
+}
+
+static enum errc read_messages(struct guard *g, struct val messages, struct chat_message *list,
+                               struct error *err)
 {
     enum errc rc = OK;
+    for (size_t i = 0; i < val_count(messages) && rc == OK; i++)
+        rc = read_message(g, val_at(messages, i), i, &list[i], err);
+    return rc;
+}
+
+static enum errc from_messages(struct engine *e, const struct gen_request *req,
+                               const struct toolset *tools, uint32_t context, int32_t **tokens,
+                               size_t *count, struct error *err)
+{
+    enum errc rc = OK;
+    struct val messages = req->messages;
     size_t n = val_count(messages);
     struct arena *arena = NULL;
+    struct slice told;
     struct buf text;
     buf_init(&text, 0);
     if (val_type(messages) != VAL_ARRAY || n == 0 || n > MESSAGES_MAX) {
@@ -205,14 +362,16 @@ static enum errc from_messages(struct engine *e, struct val messages, uint32_t c
     g->engine = e;
     g->arena = arena;
     g->bytes_max = (size_t)context * BYTES_PER_TOKEN;
-    for (size_t i = 0; i < n; i++) {
-        rc = read_message(g, val_at(messages, i), i, &list[i], err);
-        if (rc == ERR_LIMIT)
-            rc = too_long(g->bytes / BYTES_PER_TOKEN, context, "more than ", err);
-        if (rc != OK)
-            goto out;
-    }
-    TRY(e->ops->render(e, list, n, &text, err));
+    rc = read_messages(g, messages, list, err);
+    if (rc == OK)
+        rc = print_tools(g, tools, &told, err);
+    if (rc == ERR_LIMIT)
+        rc = too_long(g->bytes / BYTES_PER_TOKEN, context, "more than ", err);
+    if (rc != OK)
+        goto out;
+    if (!e->info.has_tools)
+        write_tools_as_text(arena, told, &list, &n);
+    TRY(e->ops->render(e, list, n, e->info.has_tools ? told : slice_of("", 0), &text, err));
     tokenise_pieces(g, buf_slice(&text), tokens, count);
 out:
     buf_release(&text);
@@ -236,8 +395,9 @@ static enum errc from_ids(struct engine *e, const struct gen_request *req, int32
 
 static enum errc check_stops(const struct gen_request *req, struct error *err)
 {
-    if (req->stop_count > STOPS_MAX)
-        return fail(err, ERR_INVALID, "at most %d stop texts, not %zu", STOPS_MAX, req->stop_count);
+    if (req->stop_count > GEN_STOPS_MAX)
+        return fail(err, ERR_INVALID, "at most %d stop texts, not %zu", GEN_STOPS_MAX,
+                    req->stop_count);
     for (size_t i = 0; i < req->stop_count; i++) {
         if (req->stops[i].len > STOP_BYTES)
             return fail(err, ERR_INVALID, "a stop text may have %d bytes, not %zu", STOP_BYTES,
@@ -246,8 +406,9 @@ static enum errc check_stops(const struct gen_request *req, struct error *err)
     return OK;
 }
 
-enum errc prompt_tokens(struct engine *e, const struct gen_request *req, uint32_t context_tokens,
-                        int32_t **tokens, uint32_t *count, struct error *err)
+enum errc prompt_tokens(struct engine *e, const struct gen_request *req,
+                        const struct toolset *tools, uint32_t context_tokens, int32_t **tokens,
+                        uint32_t *count, struct error *err)
 {
     enum errc rc = OK;
     int32_t *ids = NULL;
@@ -255,7 +416,7 @@ enum errc prompt_tokens(struct engine *e, const struct gen_request *req, uint32_
     *tokens = NULL;
     TRY(check_stops(req, err));
     if (!val_is_null(req->messages)) {
-        TRY(from_messages(e, req->messages, context_tokens, &ids, &n, err));
+        TRY(from_messages(e, req, tools, context_tokens, &ids, &n, err));
     } else if (req->token_count >= context_tokens) {
         rc = too_long(req->token_count, context_tokens, "", err);
     } else if (req->token_count > 0) {

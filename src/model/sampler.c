@@ -167,11 +167,20 @@ static void punish_repeats(struct sampler *s, float *l, uint32_t n)
     }
 }
 
-static const float *punish(struct sampler *s, const float *logits, uint32_t n)
+static void forbid(float *l, uint32_t n, const uint64_t *allowed)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (!(allowed[i / 64] >> (i % 64) & 1))
+            l[i] = -INFINITY;
+    }
+}
+
+static const float *punish(struct sampler *s, const float *logits, uint32_t n,
+                           const uint64_t *allowed)
 {
     const struct gen_sampling *c = &s->conf;
     bool has_seen = s->seen_count > 0; /* filled only when a penalty is set */
-    if (c->repeat_penalty == 1 && !has_seen && !c->bias_count)
+    if (c->repeat_penalty == 1 && !has_seen && !c->bias_count && !allowed)
         return logits;
     if (s->adjusted_cap < n) {
         s->adjusted = mem_realloc(s->adjusted, n * sizeof *s->adjusted);
@@ -188,6 +197,8 @@ static const float *punish(struct sampler *s, const float *logits, uint32_t n)
     for (size_t i = 0; i < c->bias_count; i++)
         if ((uint32_t)c->bias[i].id < n)
             s->adjusted[c->bias[i].id] += c->bias[i].bias <= -100 ? -INFINITY : c->bias[i].bias;
+    if (allowed)
+        forbid(s->adjusted, n, allowed);
     return s->adjusted;
 }
 
@@ -352,16 +363,27 @@ static int32_t draw_filtered(struct sampler *s, const float *l, uint32_t n, doub
     return draw(s, s->cand, count);
 }
 
-int32_t sampler_pick(struct sampler *s, const float *logits, uint32_t n)
+int32_t sampler_try(struct sampler *s, const float *logits, uint32_t n, const uint64_t *allowed)
 {
     const struct gen_sampling *c = &s->conf;
-    const float *l = punish(s, logits, n);
+    const float *l = punish(s, logits, n, allowed);
     int32_t id = largest(l, n);
     if (id >= 0 && c->temperature > 0) {
         double max = l[id];
         bool has_filter = c->top_k > 0 || c->top_p < 1 || c->min_p > 0;
         id = has_filter ? draw_filtered(s, l, n, max) : draw_from_all(s, l, n, max);
     }
+    return id;
+}
+
+void sampler_take(struct sampler *s, int32_t id)
+{
+    remember(s, id);
+}
+
+int32_t sampler_pick(struct sampler *s, const float *logits, uint32_t n)
+{
+    int32_t id = sampler_try(s, logits, n, NULL);
     if (id >= 0)
         remember(s, id);
     return id;

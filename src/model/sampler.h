@@ -29,4 +29,12 @@ void sampler_see_prompt(struct sampler *s, const int32_t *tokens, size_t count);
 /* Picks a token and remembers it. -1 when no logit is a number above minus infinity. */
 int32_t sampler_pick(struct sampler *s, const float *logits, uint32_t vocab_size);
 
+/*
+ * The two halves of it. allowed: a bit for each token that may be picked, in words of 64 with the
+ * lowest bit first; NULL = all.
+ */
+int32_t sampler_try(struct sampler *s, const float *logits, uint32_t vocab_size,
+                    const uint64_t *allowed);
+void sampler_take(struct sampler *s, int32_t id);
+
 #endif

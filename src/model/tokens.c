@@ -25,7 +25,7 @@ static enum errc from_messages(struct engine *e, struct val messages, struct tok
     if (e->info.kind != MODEL_CHAT)
         return fail(err, ERR_INVALID, "%s makes vectors and has no chat template for messages",
                     out->model);
-    enum errc rc = prompt_tokens(e, &req, COUNTED_MAX, &out->ids, &count, err);
+    enum errc rc = prompt_tokens(e, &req, NULL, COUNTED_MAX, &out->ids, &count, err);
     out->count = count;
     return rc;
 }

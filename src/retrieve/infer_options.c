@@ -76,6 +76,13 @@ static enum errc set_repeat_penalty(struct collected *c, struct val v, struct er
     return OK;
 }
 
+static enum errc set_schema(struct collected *c, struct val v, struct error *err)
+{
+    (void)err;
+    c->req->shape = (struct gen_shape){ .kind = GEN_SCHEMA, .schema = v };
+    return OK;
+}
+
 static enum errc set_seed(struct collected *c, struct val v, struct error *err)
 {
     (void)err;
@@ -143,6 +150,7 @@ static const struct option options_known[] = {
     { "presence_penalty", VAL_NUMBER, -2, 2, set_presence_penalty },
     { "raw", VAL_BOOL, 0, 0, set_raw },
     { "repeat_penalty", VAL_NUMBER, 0.1, 10, set_repeat_penalty },
+    { "schema", VAL_OBJECT, 0, 0, set_schema },
     { "seed", VAL_NUMBER, -9.3e18, 9.3e18, set_seed },
     { "stop", VAL_NULL, 0, 0, set_stop },
     { "system", VAL_STRING, 0, 0, set_system },

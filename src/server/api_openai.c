@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/val_text.h"
 #include "model/logprob.h"
+#include "server/answer_shape.h"
 #include "server/body.h"
 #include "server/chat_retrieval.h"
 #include "server/reply.h"
@@ -49,10 +50,12 @@ static const struct field_rule generation_fields[] = {
     { "store", true },
     { "domain", true },
     { "response_format", true },
+    { "json_schema", true },
+    { "grammar", true },
     { "adapter", false },
-    { "tools", false },
-    { "tool_choice", false },
-    { "parallel_tool_calls", false },
+    { "tools", true },
+    { "tool_choice", true },
+    { "parallel_tool_calls", true },
     { "functions", false },
     { "function_call", false },
     { "logprobs", true },
@@ -199,7 +202,8 @@ out:
 
 struct generation {
     struct completion c;
-    struct buf whole, whole_tokens; /* without streaming */
+    struct buf whole, whole_tokens; /* without streaming; of the text, also when it has parts */
+    struct answer_format *format;   /* owned; NULL = all text is content */
     pthread_mutex_t lock;
     struct buf fresh, fresh_tokens; /* what the lane has delivered */
     struct gen_event last;
@@ -232,6 +236,7 @@ static void on_event(void *ctx, const struct gen_event *e)
 
 static void generation_release(struct generation *g)
 {
+    answer_format_free(g->format);
     buf_release(&g->whole);
     buf_release(&g->whole_tokens);
     buf_release(&g->fresh);
@@ -241,17 +246,40 @@ static void generation_release(struct generation *g)
 
 static void finish_generation(struct request *r, struct generation *g)
 {
+    struct completion_whole whole = { buf_slice(&g->whole), buf_slice(&g->whole_tokens), NULL };
+    struct answer_parts parts;
+
     request_ref(r); /* the buffers are freed after the reply is made */
+    if (g->format && g->err.code == OK) {
+        if (answer_format_read(g->format, whole.text, false, r->arena, &parts, &g->err) == OK)
+            whole.parts = &parts;
+        if (whole.parts && g->c.is_streaming)
+            completion_parts(&g->c, &parts, slice_of(NULL, 0));
+    }
     if (g->err.code == OK && g->last.finish == GEN_CANCELLED && !g->c.is_streaming)
         (void)fail(&g->err, ERR_GONE, "the request was cancelled");
     if (g->err.code != OK)
         completion_fail(&g->c, &g->err);
     else
-        completion_end(
-            &g->c, &(struct completion_whole){ buf_slice(&g->whole), buf_slice(&g->whole_tokens) },
-            &g->last, NULL);
+        completion_end(&g->c, &whole, &g->last, NULL);
     generation_release(g);
     request_unref(r);
+}
+
+/* A part that cannot be read yet is sent with a later one. */
+static void send_fresh(struct request *r, struct generation *g, struct slice text,
+                       struct slice tokens)
+{
+    struct arena_mark mark = arena_mark(r->arena);
+    struct answer_parts parts;
+    struct error err;
+
+    if (!g->format)
+        completion_text(&g->c, text, tokens);
+    else if (answer_format_read(g->format, buf_slice(&g->whole), true, r->arena, &parts, &err) ==
+             OK)
+        completion_parts(&g->c, &parts, tokens);
+    arena_rewind(r->arena, mark);
 }
 
 static void step_generation(struct request *r)
@@ -266,12 +294,12 @@ static void step_generation(struct request *r)
     buf_init(&g->fresh_tokens, 0);
     bool is_last = g->is_last;
     pthread_mutex_unlock(&g->lock);
-    if (g->c.is_streaming && (fresh.len || tokens.len))
-        completion_text(&g->c, buf_slice(&fresh), buf_slice(&tokens));
-    if (!g->c.is_streaming) {
+    if (!g->c.is_streaming || g->format)
         buf_add_slice(&g->whole, buf_slice(&fresh));
+    if (!g->c.is_streaming)
         buf_add_slice(&g->whole_tokens, buf_slice(&tokens));
-    }
+    if (g->c.is_streaming && (fresh.len || tokens.len))
+        send_fresh(r, g, buf_slice(&fresh), buf_slice(&tokens));
     buf_release(&fresh);
     buf_release(&tokens);
     if (is_last)
@@ -286,8 +314,6 @@ static enum errc read_generation(struct request *r, struct val body, struct gen_
     enum errc rc = OK;
     double n, max_tokens, max_completion;
     struct val options = val_get(body, slice_str("stream_options"));
-    struct slice format = val_string(
-        val_path(body, (struct slice[]){ slice_str("response_format"), slice_str("type") }, 2));
 
     TRY(check_fields(body, generation_fields, ARRAY_LEN(generation_fields), err));
     TRY(read_sampling(body, &req->sampling, err));
@@ -308,9 +334,13 @@ static enum errc read_generation(struct request *r, struct val body, struct gen_
     TRY(body_bool(options, "include_usage", &g->c.wants_usage, err));
     TRY(body_text(body, "model", &req->model, err));
     TRY(body_text(body, "domain", &req->domain, err));
-    if (format.len && !slice_is(format, "text"))
-        return fail(err, ERR_NOT_IMPLEMENTED, "not implemented: response_format %.*s",
-                    SLICE_ARG(format));
+    TRY(answer_shape_read(body, &req->shape, err));
+    if (g->c.is_chat) {
+        TRY(answer_tools_read(body, &req->tools, err));
+        req->format = &g->format;
+    } else if (!val_is_null(val_get(body, slice_str("tools")))) {
+        return fail(err, ERR_INVALID, "'tools' are for chats");
+    }
 out:
     return rc;
 }
@@ -350,6 +380,10 @@ static void generate(struct request *r, bool is_chat)
     completion_begin(&g->c, r, info.name);
     if (is_chat && chat_wants_retrieval(body) && req.wants_logprobs)
         TRY(fail(&err, ERR_NOT_IMPLEMENTED, "not implemented: 'logprobs' with 'retrieval'"));
+    if (is_chat && chat_wants_retrieval(body) &&
+        (req.shape.kind != GEN_FREE || val_count(req.tools.list)))
+        TRY(fail(&err, ERR_NOT_IMPLEMENTED,
+                 "not implemented: tools or a shape of the answer with 'retrieval'"));
     if (is_chat && chat_wants_retrieval(body)) {
         generation_release(g);
         chat_retrieval_start(&g->c, body, &req);

@@ -190,6 +190,7 @@ static void put_logprobs(struct reply *a, struct completion *c, struct slice tok
 /* One chunk; finish NULL while it goes on. */
 struct chunk {
     struct slice text, tokens;
+    const struct answer_parts *parts;
     const char *role, *finish;
     const struct rag_answer *answer;
 };
@@ -207,7 +208,9 @@ static void send_chunk(struct completion *c, const struct chunk *k)
         reply_open(&a, "delta");
         if (k->role)
             reply_str(&a, "role", k->role);
-        if (k->text.len || k->role)
+        if (k->parts)
+            answer_delta_put(&a, k->parts, &c->sent);
+        else if (k->text.len || k->role)
             reply_text(&a, "content", k->text);
         reply_close(&a);
     } else {
@@ -241,6 +244,21 @@ void completion_text(struct completion *c, struct slice text, struct slice token
     send_chunk(c, &(struct chunk){ .text = text, .tokens = tokens });
 }
 
+void completion_parts(struct completion *c, const struct answer_parts *parts, struct slice tokens)
+{
+    begin_stream(c);
+    if (answer_delta_has(parts, &c->sent) || (c->wants_logprobs && tokens.len))
+        send_chunk(c, &(struct chunk){ .parts = parts, .tokens = tokens });
+}
+
+/* A call is an answer of its own kind, if it is not cut off. */
+static const char *finish_reason(const struct completion_whole *whole, const struct gen_event *last)
+{
+    bool has_calls = whole->parts && whole->parts->call_count > 0;
+
+    return has_calls && last->finish == GEN_STOP ? "tool_calls" : gen_finish_name(last->finish);
+}
+
 static void end_stream(struct completion *c)
 {
     exchange_event(c->r->x, slice_str("[DONE]"));
@@ -260,14 +278,17 @@ static void send_whole(struct completion *c, const struct completion_whole *whol
     if (c->is_chat) {
         reply_open(&a, "message");
         reply_str(&a, "role", "assistant");
-        reply_text(&a, "content", whole->text);
+        if (whole->parts)
+            answer_message_put(&a, whole->parts);
+        else
+            reply_text(&a, "content", whole->text);
         reply_null(&a, "refusal");
         reply_close(&a);
     } else {
         reply_text(&a, "text", whole->text);
     }
     put_logprobs(&a, c, whole->tokens);
-    reply_str(&a, "finish_reason", gen_finish_name(last->finish));
+    reply_str(&a, "finish_reason", finish_reason(whole, last));
     reply_close(&a);
     reply_close(&a);
     put_usage(&a, last);
@@ -286,7 +307,7 @@ void completion_end(struct completion *c, const struct completion_whole *whole,
     }
     begin_stream(c);
     send_chunk(c, &(struct chunk){ .text = slice_of("", 0),
-                                   .finish = gen_finish_name(last->finish),
+                                   .finish = finish_reason(whole, last),
                                    .answer = answer });
     if (c->wants_usage) {
         put_head(&a, c, c->is_chat ? "chat.completion.chunk" : "text_completion");

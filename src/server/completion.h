@@ -6,6 +6,7 @@
 #ifndef SERVER_COMPLETION_H
 #define SERVER_COMPLETION_H
 
+#include "server/answer_message.h"
 #include "server/reply.h"
 #include "server/request.h"
 
@@ -13,7 +14,8 @@ struct completion {
     struct request *r;
     bool is_chat, is_streaming, wants_usage, has_begun;
     bool wants_logprobs;
-    int64_t text_offset; /* characters of the tokens so far, for completions */
+    struct answer_sent sent; /* of an answer with parts */
+    int64_t text_offset;     /* characters of the tokens so far, for completions */
     char id[48];
     int64_t created;
     char model[128];
@@ -24,6 +26,8 @@ void completion_begin(struct completion *c, struct request *r, const char *model
 
 /* Streaming: sends a piece of the text, and its tokens (gen_token_next) if they are wanted. */
 void completion_text(struct completion *c, struct slice text, struct slice tokens);
+/* The same for an answer with parts: of parts, which is all of it so far, what is new. */
+void completion_parts(struct completion *c, const struct answer_parts *parts, struct slice tokens);
 
 /*
  * Ends the request: with the whole text and its tokens, or the last chunks. last has finish and counts; answer,
@@ -31,6 +35,7 @@ void completion_text(struct completion *c, struct slice text, struct slice token
  */
 struct completion_whole {
     struct slice text, tokens;
+    const struct answer_parts *parts; /* instead of text, if not NULL */
 };
 void completion_end(struct completion *c, const struct completion_whole *whole,
                     const struct gen_event *last, const struct rag_answer *answer);

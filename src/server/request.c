@@ -248,13 +248,16 @@ struct val error_body(struct arena *arena, enum api_style style, const struct er
                            : http == 429 ? "rate_limit_error"
                            : http < 500  ? "invalid_request_error"
                                          : "server_error";
+        const char *code = error_num(err) == ERRNUM_CONTEXT_LENGTH ? "context_length_exceeded"
+                           : http == 404                           ? "not_found"
+                                                                   : NULL;
         struct slice names[] = { slice_str("message"), slice_str("type"), slice_str("param"),
                                  slice_str("code") };
         struct val values[] = {
             error_text(arena, err),
             val_new_string(arena, slice_str(type)),
             val_null,
-            http == 404 ? val_new_string(arena, slice_str("not_found")) : val_null,
+            code ? val_new_string(arena, slice_str(code)) : val_null,
         };
         struct slice outer = slice_str("error");
         struct val inner = val_new_object(arena, names, values, ARRAY_LEN(names));

@@ -137,6 +137,7 @@ def test_prompt_too_long(client):
         client.chat.completions.create(model="chat", max_tokens=4,
                                        messages=[{"role": "user", "content": "word " * 20000}])
     assert "token" in str(caught.value)
+    assert caught.value.code == "context_length_exceeded"
 
 
 def test_logprobs(client):
@@ -248,7 +249,8 @@ def test_error_classes(client, real):
 
 def test_what_is_missing_says_so(client):
     for options in ({"n": 2}, {"logprobs": True, "extra_body": {"retrieval": True}},
-                    {"tools": [{"type": "function", "function": {"name": "f"}}]}):
+                    {"extra_body": {"best_of": 2}}, {"extra_body": {"echo": True}},
+                    {"functions": [{"name": "f"}]}):
         with pytest.raises(openai.APIStatusError) as caught:
             client.chat.completions.create(model="chat", messages=MESSAGES, **options)
         assert caught.value.status_code == 501
