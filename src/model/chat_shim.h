@@ -71,9 +71,10 @@ struct chat_shim_wish {
 
 /* Calls add for each part of the format. is_lazy: the grammar begins at a trigger. */
 int chat_shim_format_new(struct chat_shim *shim, const struct chat_shim_wish *wish,
-                     struct chat_shim_format **out, bool *is_lazy,
-                     void (*add)(void *ctx, enum chat_shim_part part, const char *text, size_t len),
-                     void *ctx, char *err, size_t n);
+                         struct chat_shim_format **out, bool *is_lazy,
+                         void (*add)(void *ctx, enum chat_shim_part part, const char *text,
+                                     size_t len),
+                         void *ctx, char *err, size_t n);
 void chat_shim_format_free(struct chat_shim_format *format);
 
 /* Calls add for each part of the answer so far. */

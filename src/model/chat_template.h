@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * chat_template -- the chat template of a model in our terms, over the C++ library behind chat_shim.
+ * chat_template -- the chat template of a model in our terms, over the C++ library behind
+ * chat_shim.
  *
  * Any thread.
  */

@@ -274,7 +274,7 @@ static enum errc read_class(struct parser *p)
         p->at++;
     }
     while (p->at < p->end && *p->at != ']') {
-        uint32_t from, to;
+        uint32_t from = 0, to = 0;
         TRY(read_char(p, &from));
         to = from;
         if (p->end - p->at >= 2 && p->at[0] == '-' && p->at[1] != ']') {
@@ -444,7 +444,7 @@ out:
 static enum errc read_rule(struct parser *p)
 {
     enum errc rc = OK;
-    uint32_t rule;
+    uint32_t rule = 0;
     struct slice name = read_name(p);
     if (name.len == 0)
         return syntax(p, "the name of a rule is missing");

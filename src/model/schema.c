@@ -361,7 +361,7 @@ static const char *type_of_keyword(struct slice name)
     return NULL;
 }
 
-/* A keyword about another type says nothing, so it is a mistake. Without a type, keywords tell it. */
+/* A keyword about another type says nothing: a mistake. Without a type, the keywords tell it. */
 static enum errc check_types(struct schema_writer *w, struct val s, struct val types,
                              const char **implied)
 {

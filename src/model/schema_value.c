@@ -24,11 +24,10 @@ static void put_same_length(struct buf *out, const char *low, const char *high)
         buf_printf(out, "\"%.*s\" ", (int)i, low);
     if (i == n)
         return;
-    char zeros[DIGITS + 1], nines[DIGITS + 1];
+    char zeros[DIGITS + 1] = { 0 }, nines[DIGITS + 1] = { 0 };
     size_t rest = n - i - 1;
     memset(zeros, '0', rest);
     memset(nines, '9', rest);
-    zeros[rest] = nines[rest] = 0;
     bool is_low_full = strcmp(low + i + 1, zeros) == 0,
          is_high_full = strcmp(high + i + 1, nines) == 0;
     char from = (char)(low[i] + !is_low_full), to = (char)(high[i] - !is_high_full);
@@ -55,7 +54,7 @@ static void put_same_length(struct buf *out, const char *low, const char *high)
 /* 0 <= low <= high <= LARGEST */
 static void put_range(struct buf *out, int64_t low, int64_t high)
 {
-    char a[24], b[24];
+    char a[24] = { 0 }, b[24] = { 0 };
     buf_add_char(out, '(');
     for (;;) {
         snprintf(a, sizeof a, "%" PRId64, low);

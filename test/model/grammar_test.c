@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Grammars: which texts follow them, what is refused before, and that no grammar takes for ever. */
-#include "base/buf.h"
 #include "../check.h"
+#include "base/buf.h"
 #include "model/grammar.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* JSON schemas as grammars: which JSON follows them, and which schemas are refused, and why. */
-#include "base/val_text.h"
 #include "../check.h"
+#include "base/val_text.h"
 #include "model/grammar.h"
 #include "model/schema.h"
 

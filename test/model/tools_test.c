@@ -55,9 +55,10 @@ static void bad_tools_are_refused(void **state)
             any, "must have the type 'object'");
     refused("[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"extra\":1}}]", any,
             "unknown member 'extra'");
-    refused("[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"strict\":true,\"parameters\":"
-            "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"number\",\"multipleOf\":2}}}}}]",
-            any, "tool 'f': the schema at #/properties/a: the keyword 'multipleOf'");
+    refused(
+        "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"strict\":true,\"parameters\":"
+        "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"number\",\"multipleOf\":2}}}}}]",
+        any, "tool 'f': the schema at #/properties/a: the keyword 'multipleOf'");
     refused("[]", must, "there are no tools");
     refused("[" NOW "]", other, "'tool_choice' names 'other'");
 }
@@ -104,8 +105,8 @@ static void calls_follow_their_tools(void **state)
     assert_true(follows(both, only, now));
     assert_false(follows(both, only, oslo));
     assert_false(follows(both, one, CALL("{\"name\":\"weather\",\"arguments\":{}}")));
-    assert_false(follows(
-        both, one, CALL("{\"name\":\"weather\",\"arguments\":{\"city\":\"a\",\"days\":8}}")));
+    assert_false(follows(both, one,
+                         CALL("{\"name\":\"weather\",\"arguments\":{\"city\":\"a\",\"days\":8}}")));
     assert_false(follows(both, one, CALL("{\"name\":\"other\",\"arguments\":{}}")));
     assert_false(follows(both, one, "It is cold."));
 }
@@ -121,8 +122,8 @@ static void lenient_schemas_hold_as_far_as_they_can(void **state)
         "\"minProperties\":1}}}]";
     struct gen_tools wish = { .choice = GEN_TOOLS_AUTO };
     assert_true(follows(tool, wish, CALL("{\"name\":\"f\",\"arguments\":{\"n\":3}}")));
-    assert_true(follows(
-        tool, wish, CALL("{\"name\":\"f\",\"arguments\":{\"n\":3,\"s\":7,\"x\":[{}]}}")));
+    assert_true(
+        follows(tool, wish, CALL("{\"name\":\"f\",\"arguments\":{\"n\":3,\"s\":7,\"x\":[{}]}}")));
     assert_false(follows(tool, wish, CALL("{\"name\":\"f\",\"arguments\":{\"n\":\"a\"}}")));
     assert_false(follows(tool, wish, CALL("{\"name\":\"f\",\"arguments\":{}}")));
 }
@@ -137,8 +138,9 @@ static void answers_are_read_while_they_grow(void **state)
 {
     (void)state;
     static const char answer[] =
-        "Let me look.\n" CALL("{\"name\": \"weather\", \"arguments\": {\"city\": \"a}\\\"<tool_call>\"}}")
-            "\n" CALL("{\"name\":\"now\", \"arguments\": {}}");
+        "Let me look.\n" CALL("{\"name\": \"weather\", \"arguments\": {\"city\": "
+                              "\"a}\\\"<tool_call>\"}}") "\n" CALL(
+            "{\"name\":\"now\", \"arguments\": {}}");
     struct arena *arena = arena_new(0);
     struct answer_parts before = { .content = slice_str("") }, p;
     for (size_t n = 0; n <= strlen(answer); n++) {
