@@ -127,7 +127,7 @@ static void want(struct grammar_run *run, uint32_t node)
         return;
     run->nodes[node].seen = run->round;
     if (run->todo_count == run->todo_cap) {
-        run->todo_cap = run->todo_cap ? run->todo_cap * 2 : 64;
+        run->todo_cap *= 2;
         run->todo = mem_realloc(run->todo, run->todo_cap * sizeof *run->todo);
     }
     run->todo[run->todo_count++] = node;
@@ -179,7 +179,7 @@ static void collect(struct grammar_run *run)
         case ELEM_CLASS:
         case ELEM_NOT:
             if (run->found_count == run->found_cap) {
-                run->found_cap = run->found_cap ? run->found_cap * 2 : 64;
+                run->found_cap *= 2;
                 run->found = mem_realloc(run->found, run->found_cap * sizeof *run->found);
             }
             run->found[run->found_count++] = node;
@@ -307,7 +307,7 @@ static int step_partial(struct grammar_run *run, struct state s, struct state wa
         run->work++;
         if (elem_meets(run->g, &run->g->elems[run->nodes[node].elem], low, high)) {
             if (run->found_count == run->found_cap) {
-                run->found_cap = run->found_cap ? run->found_cap * 2 : 64;
+                run->found_cap *= 2;
                 run->found = mem_realloc(run->found, run->found_cap * sizeof *run->found);
             }
             run->found[run->found_count++] = node;
@@ -383,6 +383,9 @@ struct grammar_run *grammar_run_new(struct grammar *g)
     run->state_table = mem_zalloc(STATE_SLOTS * sizeof *run->state_table);
     run->member_cap = 64;
     run->members = mem_zalloc(run->member_cap * sizeof *run->members);
+    run->todo_cap = run->found_cap = 64;
+    run->todo = mem_alloc(run->todo_cap * sizeof *run->todo);
+    run->found = mem_alloc(run->found_cap * sizeof *run->found);
     rebuild_node_table(run, 256);
     return run;
 }

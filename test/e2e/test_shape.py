@@ -177,13 +177,18 @@ def hostile_bodies(rng):
     keywords = ["type", "properties", "items", "enum", "anyOf", "allOf", "$ref", "pattern", "minLength", "not",
                 "required", "additionalProperties", "const", "minimum", "maximum", "format", "prefixItems"]
 
+    texts = ["^(a{1,50}){1,50}$", "((((a*)*)*)*)*", "object", "array", "string", "[", "\\b", "#", "#/$defs/x"]
+
     def value(depth):
-        kind = rng.randrange(9 if depth < 4 else 6)
-        return [None, rng.random() < 0.5, rng.choice([0, -1, 1e300, 2**62, 0.5]), "#", "string",
-                rng.choice(["^(a{1,50}){1,50}$", "((((a*)*)*)*)*", "object", "array", "[", "\\b", "#/$defs/x"]),
-                {rng.choice(keywords): value(depth + 1) for _ in range(rng.randrange(4))},
-                [value(depth + 1) for _ in range(rng.randrange(4))],
-                {"type": rng.choice(["object", "array", "string"]), rng.choice(keywords): value(depth + 1)}][kind]
+        kind = rng.randrange(8 if depth < 5 else 4)
+        if kind < 2:
+            return rng.choice(texts)
+        if kind < 4:
+            return rng.choice([None, True, False, 0, -1, 1e300, 2**62, 0.5])
+        if kind == 4:
+            return [value(depth + 1) for _ in range(rng.randrange(4))]
+        members = {rng.choice(keywords): value(depth + 1) for _ in range(rng.randrange(4))}
+        return {"type": rng.choice(["object", "array", "string"]), **members} if kind == 5 else members
 
     yield {"grammar": 'root ::= "a" root "b" | "a" root "c" | "d"'}
     yield {"grammar": 'root ::= ((("a"{0,100}){0,100}){0,100}){0,100} "b"'}

@@ -58,6 +58,7 @@ static void texts_follow_their_grammar(void **state)
     expect("root ::= (\"a\" | \"b\")* \"c\"", "abbac", COMPLETE);
     expect("root ::= \"ab\"+", "ababab", WHOLE);
     expect("root ::= \"ab\"+", "aba", BEGINNING);
+    expect("root ::= \"\"", "", COMPLETE);
     expect("root ::= [^a-c\\n]", "d", COMPLETE);
     expect("root ::= [^a-c\\n]", "b", NOTHING);
     expect("root ::= . .", "\n.", COMPLETE);

@@ -137,10 +137,9 @@ static bool grows(struct slice before, struct slice now)
 static void answers_are_read_while_they_grow(void **state)
 {
     (void)state;
-    static const char answer[] =
-        "Let me look.\n" CALL("{\"name\": \"weather\", \"arguments\": {\"city\": "
-                              "\"a}\\\"<tool_call>\"}}") "\n" CALL(
-            "{\"name\":\"now\", \"arguments\": {}}");
+    static const char answer[] = "Let me look.\n" CALL(
+        "{\"name\": \"weather\", \"arguments\": {\"city\": "
+        "\"a}\\\"<tool_call>\"}}") "\n" CALL("{\"name\":\"now\", \"arguments\": {}}");
     struct arena *arena = arena_new(0);
     struct answer_parts before = { .content = slice_str("") }, p;
     for (size_t n = 0; n <= strlen(answer); n++) {
