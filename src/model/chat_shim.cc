@@ -112,9 +112,10 @@ static void add_string(void (*add)(void *ctx, enum chat_shim_part part, const ch
 }
 
 int chat_shim_format_new(struct chat_shim *shim, const struct chat_shim_wish *wish,
-                     struct chat_shim_format **out, bool *is_lazy,
-                     void (*add)(void *ctx, enum chat_shim_part part, const char *text, size_t len),
-                     void *ctx, char *err, size_t n)
+                         struct chat_shim_format **out, bool *is_lazy,
+                         void (*add)(void *ctx, enum chat_shim_part part, const char *text,
+                                     size_t len),
+                         void *ctx, char *err, size_t n)
 {
     *out = nullptr;
     return guard(err, n, [&] {
