@@ -35,6 +35,7 @@ struct embed_job {
     bool *truncated; /* owned */
     float *vectors;  /* owned */
     size_t count, done;
+    struct gen_payer *payer; /* may be NULL */
     const atomic_bool *cancel;
     void (*on_done)(void *ctx, const struct embed_result *result);
     void *ctx;
@@ -93,6 +94,7 @@ static struct embed_job *job_new(struct embedder *e, const struct embed_request 
     job->count = req->count;
     job->starts = mem_zalloc((req->count + 1) * sizeof *job->starts);
     job->truncated = mem_zalloc(req->count * sizeof *job->truncated);
+    job->payer = req->payer;
     job->cancel = req->cancel;
     job->on_done = req->on_done;
     job->ctx = req->ctx;
@@ -244,6 +246,8 @@ static void finish(struct embedder *e, struct embed_job *job, const struct error
         metric_observe_us(&request_seconds, env_mono_us(env_system()) - job->submitted_us);
     }
     metric_add(&queue_now, -1);
+    if (job->payer && r.tokens)
+        job->payer->charge(job->payer, r.tokens);
     job->on_done(job->ctx, &r);
     job_free(job);
 }

@@ -92,6 +92,17 @@ struct gen_event {
 };
 
 /*
+ * Who pays for what is computed; lives until the request's last event. Neither
+ * function blocks. admit: any thread, before anything is queued; its error is
+ * that of the submit. charge: once for what was computed, on a thread of the
+ * model layer; tokens read (cached ones too) and written.
+ */
+struct gen_payer {
+    enum errc (*admit)(struct gen_payer *p, struct error *err);
+    void (*charge)(struct gen_payer *p, uint64_t tokens);
+};
+
+/*
  * A request is borrowed during submit: what is needed later is copied. cancel
  * must stay valid until the last event, which always comes after a submit
  * that returned OK, exactly once.
@@ -120,6 +131,7 @@ struct gen_request {
     struct slice adapter;
     uint64_t deadline_ms;      /* from now; 0 = setting request_timeout_ms */
     struct slice tenant;       /* salts shared prefixes */
+    struct gen_payer *payer;   /* NULL = nobody */
     const atomic_bool *cancel; /* may be NULL */
     void (*on_event)(void *ctx, const struct gen_event *e);
     void *ctx;
@@ -139,6 +151,7 @@ struct embed_request {
     struct slice model; /* empty = the default embedding model */
     const struct slice *texts;
     size_t count;
+    struct gen_payer *payer;   /* NULL = nobody */
     const atomic_bool *cancel; /* may be NULL */
     /*
      * Once, unless embed itself failed. vectors: count x dimension float32,

@@ -207,12 +207,19 @@ static enum errc leave(struct models *m, const struct model_wish *wish, struct m
     return rc;
 }
 
+static enum errc payer_admit(struct gen_payer *p, struct error *err)
+{
+    return p ? p->admit(p, err) : OK;
+}
+
 static enum errc submit(struct generator *g, const struct gen_request *req, struct error *err)
 {
     struct models *m = models_of(g);
     struct model_wish wish = { .name = req->model, .kind = MODEL_CHAT };
     struct model *model = NULL;
-    enum errc rc = model_ref(m, &wish, &model, err);
+    enum errc rc = payer_admit(req->payer, err);
+    if (rc == OK)
+        rc = model_ref(m, &wish, &model, err);
     if (rc != OK)
         return rc;
     return leave(m, &wish, model, model_submit(model, req, err), err);
@@ -223,7 +230,9 @@ static enum errc embed(struct generator *g, const struct embed_request *req, str
     struct models *m = models_of(g);
     struct model_wish wish = { .name = req->model, .kind = MODEL_EMBEDDING };
     struct model *model = NULL;
-    enum errc rc = model_ref(m, &wish, &model, err);
+    enum errc rc = payer_admit(req->payer, err);
+    if (rc == OK)
+        rc = model_ref(m, &wish, &model, err);
     if (rc != OK)
         return rc;
     return leave(m, &wish, model, embedder_add(model->embedder, req, err), err);

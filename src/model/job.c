@@ -50,6 +50,7 @@ struct gen_job *gen_job_new(const struct gen_request *req, int32_t *tokens, uint
     sampler_see_prompt(job->sampler, tokens, prompt_len);
     answer_text_init(&job->text, req->stops, req->stop_count);
     logprobs_init(&job->logprobs, req->wants_logprobs, req->top_logprobs);
+    job->payer = req->payer;
     job->cancel = req->cancel;
     job->on_event = req->on_event;
     job->ctx = req->ctx;
@@ -106,6 +107,8 @@ void gen_job_finish(struct gen_job *job, enum gen_finish finish, const struct er
     e.is_last = true;
     e.finish = finish;
     e.err = finish == GEN_FAILED ? err : NULL;
+    if (job->payer && job->admitted_us)
+        job->payer->charge(job->payer, job->count);
     job->on_event(job->ctx, &e);
     gen_job_free(job);
 }

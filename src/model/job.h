@@ -30,6 +30,7 @@ struct gen_job {
     struct answer_text text;
     struct logprobs logprobs;
 
+    struct gen_payer *payer;   /* the caller's; may be NULL */
     const atomic_bool *cancel; /* the caller's; may be NULL */
     void (*on_event)(void *ctx, const struct gen_event *e);
     void *ctx;

@@ -12,6 +12,8 @@
 #include "base/val.h"
 #include <stdatomic.h>
 
+struct gen_payer;
+
 enum { CALL_ARGS_MAX = 3 };
 
 /* One row: arguments in (valid until done), value or error out. */
@@ -26,6 +28,7 @@ struct call_batch {
     struct call_row *rows;
     size_t count;
     const atomic_bool *cancel;          /* the filler watches it and still calls done */
+    struct gen_payer *payer;            /* of the query; handed on to models */
     uint64_t deadline_ms;               /* from start; 0 = none */
     void (*done)(struct call_batch *b); /* exactly once, any thread, also from within start */
     void *owner;                        /* the query's */

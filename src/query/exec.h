@@ -69,6 +69,7 @@ struct exec {
     struct expr_env env;
     const struct batch_call *const *calls;
     struct query_stats *stats;
+    struct gen_payer *payer;
     const atomic_bool *cancel;
     bool is_profiled;
     uint64_t deadline_us; /* monotonic; 0 = none */

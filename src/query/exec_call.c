@@ -71,6 +71,7 @@ static enum errc gather(struct op *op, struct call *s, const struct batch_call *
         if (rc != OK)
             return rc;
     }
+    b->payer = x->payer;
     b->cancel = x->cancel;
     b->done = x->call_done;
     b->owner = x->query;

@@ -212,6 +212,7 @@ static void start_exec(struct query *q)
         .spill = q->env->spill,
         .table_bytes = q->opt.memory_limit / 4,
         .stats = &q->stats,
+        .payer = q->opt.payer,
         .cancel = q->opt.cancel,
         .is_profiled = q->opt.profile > 1,
         .call_done = call_done,

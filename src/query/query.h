@@ -43,6 +43,7 @@ struct query_options {
     size_t max_warnings;       /* 0 = 10 */
     bool through_codec;        /* encode the plan and decode it before running (tests) */
     size_t batch_rows;         /* between two operators; 0 = LIMIT_ROWS_PER_BATCH (tests) */
+    struct gen_payer *payer;   /* who pays for what models compute; NULL = nobody */
     const atomic_bool *cancel; /* set: ends with 1500; may be NULL */
     void (*wake)(void *ctx);
     void *wake_ctx;

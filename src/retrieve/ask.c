@@ -260,6 +260,7 @@ static enum errc start_generate(struct rag_ask *a, struct error *err)
     struct gen_request req = { .model = a->answer.model,
                                .sampling = a->sampling,
                                .tenant = a->opt.tenant,
+                               .payer = a->opt.payer,
                                .max_tokens = max_tokens,
                                .stops = &line_end,
                                .stop_count = a->has_focus ? 1 : 0,

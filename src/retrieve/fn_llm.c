@@ -206,7 +206,9 @@ static enum errc submit_row(struct infer_batch *ib, size_t i)
     struct infer_row *r = &ib->rows[i];
     struct generator *g = ib->calls->generator;
     struct arena *arena = NULL;
-    struct gen_request req = { .cancel = ib->b->cancel, .on_event = on_event, .ctx = r };
+    struct gen_request req = {
+        .payer = ib->b->payer, .cancel = ib->b->cancel, .on_event = on_event, .ctx = r
+    };
     struct error err;
     enum errc rc = OK;
 
@@ -474,6 +476,7 @@ static void start_group(struct embed_batch *eb, struct embed_group *g)
     struct embed_request req = { .model = g->model,
                                  .texts = g->texts,
                                  .count = g->count,
+                                 .payer = eb->b->payer,
                                  .cancel = eb->b->cancel,
                                  .on_done = on_embedded,
                                  .ctx = g };

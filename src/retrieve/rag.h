@@ -125,6 +125,7 @@ struct rag_ask_options {
     double temperature;                  /* NAN = 0; unless there is sampling */
     const struct gen_sampling *sampling; /* borrowed by rag_ask_start; NULL = greedy */
     struct slice tenant;                 /* who shares prompts' beginnings */
+    struct gen_payer *payer;             /* of the answer; NULL = nobody */
     bool search_only;                    /* hits, no answer */
     bool is_quick;                       /* search_only: order and relevance by the chunks alone */
     /* Events from any thread, in order; borrowed. May be NULL. */

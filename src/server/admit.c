@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/val_text.h"
+#include "server/key_meter.h"
 #include "server/request.h"
 #include "server/router.h"
 
@@ -47,6 +48,7 @@ static struct request *request_new(struct server_ctx *ctx, struct exchange *x)
     r->x = exchange_ref(x);
     r->arena = arena;
     r->db_name = slice_str("_system");
+    r->scopes = SCOPE_ALL;
     r->refs = 1;
     return r;
 }
@@ -151,6 +153,42 @@ static enum errc read_stream_id(struct request *r, struct error *err)
 
 /* ---- rights ---- */
 
+/*
+ * What an access token must be good for. Models that a data route asks (INFER, answers from
+ * documents) are refused where they are asked.
+ */
+static unsigned needed_scope(const struct route *route)
+{
+    struct slice path = slice_str(route->path);
+
+    if (route->role == ROLE_ADMIN || slice_starts(path, "/_api/user") ||
+        slice_starts(path, "/_api/token") || slice_starts(path, "/_open/"))
+        return SCOPE_ADMIN;
+    if (slice_starts(path, "/v1/ask") || slice_starts(path, "/v1/search") ||
+        slice_starts(path, "/v1/import"))
+        return SCOPE_DATA;
+    if (slice_starts(path, "/v1/models"))
+        return SCOPE_ALL; /* any of them */
+    return slice_starts(path, "/v1/") ? SCOPE_INFER : SCOPE_DATA;
+}
+
+static enum errc check_token(struct request *r, const struct token_facts *token, struct error *err)
+{
+    enum errc rc = OK;
+    unsigned needed = needed_scope(r->route);
+
+    if (token_is_whole(token))
+        return OK;
+    r->scopes = token->scopes;
+    r->meter = key_meter_get(r->ctx->meters, r->user, token);
+    if (needed == SCOPE_ALL)
+        needed &= r->scopes;
+    TRY(request_may_scope(r, needed, err));
+    rc = key_meter_take(r->meter, err);
+out:
+    return rc;
+}
+
 /* Takes the account over from the identity. */
 static enum errc check_rights(struct request *r, struct identity *who, struct error *err)
 {
@@ -163,6 +201,8 @@ static enum errc check_rights(struct request *r, struct identity *who, struct er
     r->user = arena_copy(r->arena, slice_str(who->user[0] ? who->user : "root"));
     r->account = who->account;
     who->account = NULL;
+    if (check_token(r, &who->token, err) != OK)
+        return err->code;
     if (route->role == ROLE_ADMIN && !request_is_admin(r))
         return fail(err, ERR_FORBIDDEN, "user '%.*s' may not administer the server",
                     SLICE_ARG(r->user));

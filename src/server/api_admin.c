@@ -237,7 +237,13 @@ static void post_renew(struct request *r)
 {
     struct buf token;
     struct reply a;
+    struct error err;
 
+    if (r->meter) {
+        fail(&err, ERR_FORBIDDEN, "an access token with scopes or limits gives no other token");
+        request_fail(r, &err);
+        return;
+    }
     buf_init(&token, 16 * KIB);
     auth_renew(r->ctx->auth, r->user, &token);
     reply_begin(&a, r);

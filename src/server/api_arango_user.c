@@ -7,6 +7,7 @@
 #include "base/env.h"
 #include "base/val_text.h"
 #include "server/body.h"
+#include "server/key_meter.h"
 #include "server/reply.h"
 #include "server/router.h"
 
@@ -372,13 +373,17 @@ static void list_grants(struct request *r)
 
 /* ---- access tokens ---- */
 
+static const int64_t LIMIT_MAX = 1000000000000;
+
 static void put_token(struct reply *a, struct val row)
 {
-    static const char *const shown[] = { "id", "name", "created_at", "valid_until", "fingerprint" };
+    static const char *const shown[] = { "id",          "name",   "created_at", "valid_until",
+                                         "fingerprint", "scopes", "limits" };
     int64_t now_s = (int64_t)(env_wall_us(env_system()) / 1000000);
 
     for (size_t i = 0; i < ARRAY_LEN(shown); i++)
-        reply_val(a, shown[i], val_get(row, slice_str(shown[i])));
+        if (i < 5 || !val_is_null(val_get(row, slice_str(shown[i]))))
+            reply_val(a, shown[i], val_get(row, slice_str(shown[i])));
     reply_bool(a, "active", val_int(val_get(row, slice_str("valid_until"))) > now_s);
 }
 
@@ -393,7 +398,11 @@ static void list_tokens(struct request *r)
     reply_list(&a, "tokens");
     for (size_t i = 0; i < val_count(user_tokens(u)); i++) {
         reply_open(&a, NULL);
-        put_token(&a, val_at(user_tokens(u), i));
+        struct val row = val_at(user_tokens(u), i);
+        int64_t id = val_int(val_get(row, slice_str("id")));
+        put_token(&a, row);
+        reply_int(&a, "model_tokens_today",
+                  (int64_t)key_meter_today(r->ctx->meters, user_name(u), id));
         reply_close(&a);
     }
     reply_close(&a);
@@ -401,27 +410,62 @@ static void list_tokens(struct request *r)
     reply_send(&a, 200);
 }
 
+static enum errc check_limits(struct val limits, struct error *err)
+{
+    static const char *const names[] = { "requests_per_minute", "tokens_per_minute",
+                                         "tokens_per_day" };
+
+    if (val_is_null(limits))
+        return OK;
+    if (val_type(limits) != VAL_OBJECT)
+        return fail(err, ERR_INVALID, "'limits' must be an object");
+    enum errc rc = body_check_names(limits, names, ARRAY_LEN(names), err);
+    for (size_t i = 0; rc == OK && i < ARRAY_LEN(names); i++) {
+        struct val v = val_get(limits, slice_str(names[i]));
+        bool is_ok = val_is_null(v) || (val_is_int(v) && val_int(v) > 0 && val_int(v) <= LIMIT_MAX);
+        if (!is_ok)
+            rc = fail(err, ERR_INVALID, "limits.%s must be an integer from 1 to %lld", names[i],
+                      (long long)LIMIT_MAX);
+    }
+    return rc;
+}
+
+static enum errc read_wish(struct val body, struct token_wish *out, struct error *err)
+{
+    static const char *const names[] = { "name", "valid_until", "scopes", "limits" };
+    double until, now_s = (double)(env_wall_us(env_system()) / 1000000);
+    unsigned scopes;
+    enum errc rc = OK;
+
+    TRY(body_check_names(body, names, ARRAY_LEN(names), err));
+    TRY(body_text(body, "name", &out->name, err));
+    TRY(body_number(body, "valid_until", now_s, 1e11, now_s + 86400, &until, err));
+    if (!out->name.len || out->name.len > LIMIT_NAME_BYTES)
+        TRY(fail(err, ERR_INVALID, "'name' must be 1 to %d bytes", LIMIT_NAME_BYTES));
+    out->valid_until_s = (uint64_t)until;
+    out->scopes = val_get(body, slice_str("scopes"));
+    out->limits = val_get(body, slice_str("limits"));
+    if (!scopes_parse(out->scopes, &scopes))
+        TRY(fail(err, ERR_INVALID, "'scopes' must be a list of 'infer', 'data' and 'admin'"));
+    rc = check_limits(out->limits, err);
+out:
+    return rc;
+}
+
 static void post_token(struct request *r)
 {
-    static const char *const names[] = { "name", "valid_until" };
     struct error err = { 0 };
     struct val body, row;
     struct buf text;
-    struct slice name;
+    struct token_wish wish;
     struct reply a;
-    double until, now_s = (double)(env_wall_us(env_system()) / 1000000);
     enum errc rc = OK;
 
     buf_init(&text, 0);
     TRY(check_self(r, &err));
     TRY(request_object(r, &body, &err));
-    TRY(body_check_names(body, names, ARRAY_LEN(names), &err));
-    TRY(body_text(body, "name", &name, &err));
-    TRY(body_number(body, "valid_until", now_s, 1e11, now_s + 86400, &until, &err));
-    if (!name.len || name.len > LIMIT_NAME_BYTES)
-        TRY(fail(&err, ERR_INVALID, "'name' must be 1 to %d bytes", LIMIT_NAME_BYTES));
-    TRY(users_add_token(users_of(r), r->params[0], name, (uint64_t)until, r->arena, &row, &text,
-                        &err));
+    TRY(read_wish(body, &wish, &err));
+    TRY(users_add_token(users_of(r), r->params[0], &wish, r->arena, &row, &text, &err));
     reply_begin(&a, r);
     put_token(&a, row);
     reply_text(&a, "token", buf_slice(&text));

@@ -351,9 +351,11 @@ static void generate(struct request *r, bool is_chat)
     struct error err = { 0 };
     struct generation *g = ARENA_NEW(r->arena, struct generation);
     struct slice stops[STOPS_MAX];
-    struct gen_request req = {
-        .cancel = exchange_cancel_flag(r->x), .on_event = on_event, .ctx = g, .tenant = r->user
-    };
+    struct gen_request req = { .cancel = exchange_cancel_flag(r->x),
+                               .on_event = on_event,
+                               .ctx = g,
+                               .tenant = r->user,
+                               .payer = request_payer(r) };
     struct model_info info;
     struct generator *gen = r->ctx->generator;
     struct val body;
@@ -385,6 +387,7 @@ static void generate(struct request *r, bool is_chat)
         TRY(fail(&err, ERR_NOT_IMPLEMENTED,
                  "not implemented: tools or a shape of the answer with 'retrieval'"));
     if (is_chat && chat_wants_retrieval(body)) {
+        TRY(request_may_scope(r, SCOPE_DATA, &err));
         generation_release(g);
         chat_retrieval_start(&g->c, body, &req);
         return;
@@ -517,7 +520,8 @@ static void post_embeddings(struct request *r)
                                                 { "dimensions", false } };
     struct error err = { 0 };
     struct embedding *e = ARENA_NEW(r->arena, struct embedding);
-    struct embed_request req = { .cancel = exchange_cancel_flag(r->x),
+    struct embed_request req = { .payer = request_payer(r),
+                                 .cancel = exchange_cancel_flag(r->x),
                                  .on_done = on_embedded,
                                  .ctx = e };
     struct generator *gen = r->ctx->generator;

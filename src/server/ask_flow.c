@@ -124,6 +124,7 @@ void ask_flow_start(struct request *r, const struct rag_ask_options *opt,
     mine.ctx = k;
     mine.on_text = shape->text ? on_text : NULL;
     mine.tenant = r->user;
+    mine.payer = request_payer(r);
     r->state = k;
     TRY(request_may_use(r, opt->chunks.len ? opt->chunks : slice_str("chunks"), ACCESS_READ, &err));
     TRY(rag_ask_start(&k->ask, &r->ctx->rag, &mine, waker, &err));

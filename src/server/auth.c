@@ -217,9 +217,9 @@ static void remember(struct auth *a, const uint8_t digest[32], uint64_t version)
     pthread_mutex_unlock(&a->lock);
 }
 
-static bool token_fits(struct slice token, const struct user *u)
+static bool token_fits(struct slice token, const struct user *u, struct identity *out)
 {
-    return user_token_is_right(u, token, env_wall_us(env_system()) / 1000000);
+    return user_token_is_right(u, token, env_wall_us(env_system()) / 1000000, &out->token);
 }
 
 /* An unknown user takes as long as a wrong password: names are not given away. */
@@ -240,7 +240,7 @@ static enum errc check_password(struct auth *a, struct slice name, struct slice 
         return wrong_password(err);
     struct user *u = find_active(a, name);
     pair_digest(a, name, password, digest);
-    if (u && (is_proven(a, digest, user_version(u)) || token_fits(password, u))) {
+    if (u && (is_proven(a, digest, user_version(u)) || token_fits(password, u, out))) {
         set_known(out, name, u);
         return OK;
     }
@@ -313,6 +313,8 @@ enum errc auth_issue(struct auth *a, struct slice user, struct slice password, s
     if (rc == OK && who.state == AUTH_UNPROVEN)
         rc = auth_prove(a, &who, err);
     atomic_fetch_sub(&a->issuing, 1);
+    if (rc == OK && !token_is_whole(&who.token))
+        rc = fail(err, ERR_FORBIDDEN, "an access token with scopes or limits gives no other token");
     identity_release(&who);
     if (rc == ERR_UNAUTHORIZED)
         return fail_num(err, 401, "wrong credentials");
@@ -420,7 +422,7 @@ static bool access_token_is_right(const struct auth *a, struct slice token, stru
 {
     char name[USER_NAME_MAX + 1];
     struct user *u = user_of_token(token, name) ? find_active(a, slice_str(name)) : NULL;
-    bool is_right = u && token_fits(token, u);
+    bool is_right = u && token_fits(token, u, out);
 
     if (is_right)
         set_known(out, slice_str(name), u);

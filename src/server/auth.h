@@ -40,6 +40,7 @@ struct identity {
     char user[USER_NAME_MAX + 1]; /* "" = nobody */
     struct user *account;         /* owned; NULL: root or superuser, who may do everything */
     struct buf password;          /* owned; of AUTH_UNPROVEN */
+    struct token_facts token;     /* of an access token */
 };
 void identity_release(struct identity *who); /* wipes the password */
 
@@ -53,7 +54,10 @@ MUST_CHECK enum errc auth_check(struct auth *a, struct slice authorization, bool
 /* Compares the password; the same pair is known at once the next time. */
 MUST_CHECK enum errc auth_prove(struct auth *a, struct identity *who, struct error *err);
 
-/* POST /_open/auth: a token of an hour. ERR_BUSY: too many at once. */
+/*
+ * POST /_open/auth: a token of an hour. ERR_BUSY: too many at once. ERR_FORBIDDEN: the password is
+ * an access token with scopes or limits, which the new one would not have.
+ */
 MUST_CHECK enum errc auth_issue(struct auth *a, struct slice user, struct slice password,
                                 struct buf *token, struct error *err);
 /* The same for somebody who is known; user empty: a superuser. */

@@ -21,6 +21,7 @@
 struct admission;
 struct audit;
 struct change_hub;
+struct key_meters;
 struct server_model;
 
 /* Requests whose passwords wait to be compared; loop thread. */
@@ -41,6 +42,9 @@ struct server_ctx {
     struct loop *loop;
     struct users *users;
     struct auth *auth;
+    struct key_meters *meters; /* of access tokens with scopes or limits */
+    struct job meters_save;
+    atomic_bool is_saving_meters;
     struct proof_queue proofs;
     struct cursors *cursors;
     struct stream_txns *streams;

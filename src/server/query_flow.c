@@ -24,6 +24,7 @@ enum errc query_flow_options(struct request *r, struct query_options *out, struc
         .user = set->auth ? r->user : (struct slice){ 0 },
         .memory_limit = (uint64_t)set->query_memory_mb * MIB,
         .max_runtime_ms = (uint64_t)set->query_max_runtime_ms,
+        .payer = request_payer(r),
         .cancel = exchange_cancel_flag(r->x),
         .wake = wake,
         .wake_ctx = r,

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/val_text.h"
 #include "server/audit.h"
+#include "server/key_meter.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -207,8 +208,24 @@ enum errc request_may_use(const struct request *r, struct slice collection, enum
                 need == ACCESS_WRITE ? "write to" : "read", SLICE_ARG(collection));
 }
 
+enum errc request_may_scope(const struct request *r, enum scope scope, struct error *err)
+{
+    const char *name = scope == SCOPE_INFER ? "infer" : scope == SCOPE_DATA ? "data" : "admin";
+
+    if (r->scopes & scope)
+        return OK;
+    return fail(err, ERR_FORBIDDEN, "this access token has no scope '%s'", name);
+}
+
+struct gen_payer *request_payer(const struct request *r)
+{
+    return r->meter ? key_meter_payer(r->meter) : NULL;
+}
+
 bool request_is_admin(const struct request *r)
 {
+    if (!(r->scopes & SCOPE_ADMIN))
+        return false;
     return !r->account || user_database_level(r->account, slice_str("_system")) == ACCESS_WRITE;
 }
 
@@ -298,10 +315,12 @@ void request_fail(struct request *r, const struct error *err)
 {
     struct http_header headers[3];
     size_t count = 0;
+    char wait[16];
     int http = error_http(err);
 
+    snprintf(wait, sizeof wait, "%u", r->meter && http == 429 ? key_meter_wait_s(r->meter) : 1);
     if (http == 503 || http == 429)
-        headers[count++] = (struct http_header){ "Retry-After", "1" };
+        headers[count++] = (struct http_header){ "Retry-After", wait };
     if (http == 405 && r->allow)
         headers[count++] = (struct http_header){ "Allow", r->allow };
     if (http == 401)
@@ -327,6 +346,7 @@ void request_unref(struct request *r)
         return;
     audit_request(r->ctx->audit, r);
     exchange_unref(r->x);
+    key_meter_unref(r->meter);
     user_unref(r->account);
     buf_release(&r->body);
     arena_free(r->arena); /* and r with it */

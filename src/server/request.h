@@ -62,6 +62,8 @@ struct request {
     struct slice user;                   /* authenticated, or "root" while auth is off */
     struct slice claimed;                /* who the credentials name, right or wrong */
     struct user *account;                /* owned; NULL: everything is allowed */
+    struct key_meter *meter;             /* owned; NULL: no access token, or one without bounds */
+    unsigned scopes;                     /* enum scope, of the credentials */
     bool is_whole;                       /* the body has arrived; loop thread only */
     struct admission *admission;         /* in the arena */
     struct buf body;                     /* of a request that was held; else it is the exchange's */
@@ -140,6 +142,11 @@ MUST_CHECK enum errc request_may_change(const struct request *r, struct error *e
 /* ERR_FORBIDDEN unless the user has that level on the collection of that name. */
 MUST_CHECK enum errc request_may_use(const struct request *r, struct slice collection,
                                      enum access_level need, struct error *err);
+/* ERR_FORBIDDEN unless the credentials have the scope. */
+MUST_CHECK enum errc request_may_scope(const struct request *r, enum scope scope,
+                                       struct error *err);
+/* For requests to models; NULL = nobody pays. */
+struct gen_payer *request_payer(const struct request *r);
 /* May administer the server: users, databases, models. */
 bool request_is_admin(const struct request *r);
 

@@ -19,6 +19,7 @@
 #include "server/certificate.h"
 #include "server/change_hub.h"
 #include "server/context.h"
+#include "server/key_meter.h"
 #include "server/model_change.h"
 #include "server/model_dir.h"
 #include "server/notify.h"
@@ -107,6 +108,34 @@ static void reload(struct server *s)
         log_info("server", "SIGHUP: there is no certificate to read again");
 }
 
+static void save_meters(struct job *job)
+{
+    struct server_ctx *ctx = CONTAINER_OF(job, struct server_ctx, meters_save);
+    struct error err;
+
+    if (key_meters_save(ctx->meters, &err) != OK)
+        log_warn("server", "saving what access tokens used: %s", err.text);
+    atomic_store(&ctx->is_saving_meters, false);
+}
+
+static void tick_meters(struct server_ctx *ctx)
+{
+    struct error err;
+
+    if (!key_meters_are_due(ctx->meters) || atomic_exchange(&ctx->is_saving_meters, true))
+        return;
+    ctx->meters_save.run = save_meters;
+    if (pool_post(ctx->pool, &ctx->meters_save, &err) != OK)
+        atomic_store(&ctx->is_saving_meters, false); /* at a later tick */
+}
+
+static void close_meters(struct server_ctx *ctx)
+{
+    if (ctx->meters)
+        save_meters(&ctx->meters_save);
+    key_meters_close(ctx->meters);
+}
+
 static void on_tick(void *arg)
 {
     struct server *s = arg;
@@ -116,6 +145,7 @@ static void on_tick(void *arg)
         reload(s);
     if (atomic_load(&stop_was_asked))
         begin_drain(s);
+    tick_meters(&s->ctx);
     change_hub_tick(s->ctx.changes, env_mono_ms(env_system()), atomic_load(&s->ctx.is_draining));
     if (atomic_load(&s->ctx.is_draining)) {
         size_t active = http_server_active(s->http);
@@ -220,6 +250,7 @@ static enum errc open_parts(struct server *s, struct error *err)
     TRY(audit_open(&ctx->audit, set, err));
     TRY(store_open(&ctx->store, &store_opt, err));
     TRY(users_open(&ctx->users, ctx->store, err));
+    TRY(key_meters_open(&ctx->meters, ctx->store, env_system(), err));
     TRY(auth_open(&ctx->auth, set, ctx->users, err));
     TRY(models_new(&ctx->models, &model_opt, err));
     for (size_t i = 0; i < s->opt.model_count; i++) {
@@ -401,6 +432,7 @@ void server_close(struct server *s)
     sleep_calls_free(s->ctx.sleeps); /* the loop may have held its task */
     certificate_close(s->certificate);
     auth_close(s->ctx.auth);
+    close_meters(&s->ctx);
     users_close(s->ctx.users);
     store_close(s->ctx.store);
     audit_close(s->ctx.audit);

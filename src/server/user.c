@@ -330,8 +330,8 @@ static void token_text(struct slice user, int64_t id, struct buf *out)
     buf_release(&json);
 }
 
-enum errc token_new(const struct user *u, struct slice name, uint64_t valid_until_s,
-                    struct arena *arena, struct val *row, struct buf *text, struct error *err)
+enum errc token_new(const struct user *u, const struct token_wish *wish, struct arena *arena,
+                    struct val *row, struct buf *text, struct error *err)
 {
     struct val tokens = user_tokens(u);
     int64_t id = next_id(tokens);
@@ -339,22 +339,25 @@ enum errc token_new(const struct user *u, struct slice name, uint64_t valid_unti
     char hash[65];
 
     for (size_t i = 0; i < val_count(tokens); i++)
-        if (slice_eq(val_string(get(val_at(tokens, i), "name")), name))
+        if (slice_eq(val_string(get(val_at(tokens, i), "name")), wish->name))
             return fail(err, ERR_EXISTS, "user '%.*s' has a token named '%.*s' already",
-                        SLICE_ARG(u->name), SLICE_ARG(name));
+                        SLICE_ARG(u->name), SLICE_ARG(wish->name));
     token_text(u->name, id, text);
     token_hash(buf_slice(text), hash);
     struct slice end = slice_of(text->ptr + text->len - 6, 6);
     struct slice names[] = { slice_str("id"),          slice_str("name"),
                              slice_str("created_at"),  slice_str("valid_until"),
-                             slice_str("fingerprint"), slice_str("hash") };
+                             slice_str("fingerprint"), slice_str("hash"),
+                             slice_str("scopes"),      slice_str("limits") };
     struct val values[] = {
         val_new_int(arena, id),
-        val_new_string(arena, name),
+        val_new_string(arena, wish->name),
         val_new_int(arena, (int64_t)now_s),
-        val_new_int(arena, (int64_t)valid_until_s),
+        val_new_int(arena, (int64_t)wish->valid_until_s),
         val_new_string(arena, slice_str(arena_printf(arena, "v1...%.*s", SLICE_ARG(end)))),
         val_new_string(arena, slice_str(hash)),
+        wish->scopes,
+        wish->limits,
     };
     *row = val_new_object(arena, names, values, ARRAY_LEN(names));
     return OK;
@@ -382,7 +385,55 @@ struct val tokens_without(struct val tokens, int64_t id, struct arena *arena)
     return val_new_array(arena, left, n);
 }
 
-bool user_token_is_right(const struct user *u, struct slice token, uint64_t now_s)
+bool token_is_whole(const struct token_facts *t)
+{
+    const struct token_limits *l = &t->limits;
+
+    return !t->id || (t->scopes == SCOPE_ALL && !l->requests_per_minute && !l->tokens_per_minute &&
+                      !l->tokens_per_day);
+}
+
+bool scopes_parse(struct val names, unsigned *out)
+{
+    static const char *const known[] = { "infer", "data", "admin" };
+
+    *out = val_is_null(names) ? SCOPE_ALL : 0;
+    if (val_is_null(names))
+        return true;
+    for (size_t i = 0; val_type(names) == VAL_ARRAY && i < val_count(names); i++) {
+        unsigned one = 0;
+        for (size_t k = 0; k < ARRAY_LEN(known); k++)
+            one |= slice_is(val_string(val_at(names, i)), known[k]) ? 1u << k : 0;
+        if (!one)
+            return false;
+        *out |= one;
+    }
+    return *out != 0;
+}
+
+static uint64_t limit_of(struct val limits, const char *name)
+{
+    int64_t n = val_int(get(limits, name));
+
+    return n > 0 ? (uint64_t)n : 0;
+}
+
+/* A row that cannot be read gives nothing. */
+static struct token_facts facts_of(struct val row)
+{
+    struct val limits = get(row, "limits");
+    struct token_facts t = { .id = val_int(get(row, "id")) };
+
+    if (!scopes_parse(get(row, "scopes"), &t.scopes))
+        t.scopes = 0;
+    t.limits = (struct token_limits){ limit_of(limits, "requests_per_minute"),
+                                      limit_of(limits, "tokens_per_minute"),
+                                      limit_of(limits, "tokens_per_day") };
+    return t;
+}
+
+bool user_token_is_right(const struct user *u, struct slice token, uint64_t now_s,
+                         struct token_facts *out)
 {
     char hash[65];
     struct val tokens = user_tokens(u);
@@ -392,7 +443,10 @@ bool user_token_is_right(const struct user *u, struct slice token, uint64_t now_
     for (size_t i = 0; i < val_count(tokens); i++) {
         struct slice want = val_string(get(val_at(tokens, i), "hash"));
         bool is_valid = val_int(get(val_at(tokens, i), "valid_until")) > (int64_t)now_s;
-        is_right |= is_valid && want.len == got.len && hash_equal(want.ptr, got.ptr, got.len);
+        if (!is_valid || want.len != got.len || !hash_equal(want.ptr, got.ptr, got.len))
+            continue;
+        is_right = true;
+        *out = facts_of(val_at(tokens, i));
     }
     return is_right;
 }

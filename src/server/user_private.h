@@ -29,7 +29,7 @@ struct val grants_change(struct val grants, struct slice db, struct slice collec
                          const enum access_level *level, struct arena *arena);
 
 /* A row for user_tokens, and the token itself into text. ERR_EXISTS: the name is taken. */
-MUST_CHECK enum errc token_new(const struct user *u, struct slice name, uint64_t valid_until_s,
+MUST_CHECK enum errc token_new(const struct user *u, const struct token_wish *wish,
                                struct arena *arena, struct val *row, struct buf *text,
                                struct error *err);
 struct val tokens_with(struct val tokens, struct val row, struct arena *arena);

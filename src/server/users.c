@@ -406,9 +406,8 @@ enum errc users_grant(struct users *us, struct slice name, struct slice db, stru
 
 /* ---- access tokens ---- */
 
-enum errc users_add_token(struct users *us, struct slice name, struct slice token_name,
-                          uint64_t valid_until_s, struct arena *arena, struct val *out,
-                          struct buf *text, struct error *err)
+enum errc users_add_token(struct users *us, struct slice name, const struct token_wish *wish,
+                          struct arena *arena, struct val *out, struct buf *text, struct error *err)
 {
     enum errc rc = OK;
     struct edit e;
@@ -418,7 +417,7 @@ enum errc users_add_token(struct users *us, struct slice name, struct slice toke
     tokens = user_tokens(e.old);
     if (val_count(tokens) >= USER_TOKENS_MAX)
         TRY(fail(err, ERR_LIMIT, "a user has at most %d access tokens", USER_TOKENS_MAX));
-    TRY(token_new(e.old, token_name, valid_until_s, e.arena, &row, text, err));
+    TRY(token_new(e.old, wish, e.arena, &row, text, err));
     TRY(edit_write(&e, e.old->doc, member(e.arena, "tokens", tokens_with(tokens, row, e.arena)),
                    err));
     *out = val_copy(arena, row);

@@ -17,6 +17,28 @@
 
 enum { USER_NAME_MAX = 128, USER_PASSWORD_MAX = 1024, USERS_MAX = 10000, USER_TOKENS_MAX = 64 };
 
+/* What an access token is good for. */
+enum scope {
+    SCOPE_INFER = 1, /* models: generations, embeddings, INFER and ASK */
+    SCOPE_DATA = 2,  /* documents, queries, imports */
+    SCOPE_ADMIN = 4, /* accounts, tokens, and what administrators may */
+    SCOPE_ALL = 7,
+};
+
+struct token_limits {
+    uint64_t requests_per_minute, tokens_per_minute, tokens_per_day; /* 0 = none */
+};
+
+struct token_facts {
+    int64_t id;      /* 0: not by an access token */
+    unsigned scopes; /* enum scope, or-ed */
+    struct token_limits limits;
+};
+/* Neither scopes nor limits bound what it may do. */
+bool token_is_whole(const struct token_facts *t);
+/* The names in scopes, an array of texts or null: all. False: names something else, or nothing. */
+bool scopes_parse(struct val names, unsigned *out);
+
 struct user; /* one account as it was at one moment */
 struct users;
 
@@ -37,14 +59,15 @@ bool user_is_active(const struct user *u);
 struct val user_extra(const struct user *u);
 /* {database: {access, collections: {name: access}}} as granted. */
 struct val user_grants(const struct user *u);
-/* [{id, name, created_at, valid_until, fingerprint, ...}] */
+/* [{id, name, created_at, valid_until, fingerprint, scopes, limits, ...}]; the last two or null */
 struct val user_tokens(const struct user *u);
 uint64_t user_version(const struct user *u); /* another one after each change of any account */
 
 /* Slow on purpose. */
 bool user_password_is_right(const struct user *u, struct slice password);
-/* An access token: fast, since it is random. */
-bool user_token_is_right(const struct user *u, struct slice token, uint64_t now_s);
+/* An access token: fast, since it is random. out: when it is right. */
+bool user_token_is_right(const struct user *u, struct slice token, uint64_t now_s,
+                         struct token_facts *out);
 /* The name in an access token, into out; false when it is none. Proves nothing. */
 bool user_of_token(struct slice token, char out[USER_NAME_MAX + 1]);
 
@@ -81,13 +104,19 @@ MUST_CHECK enum errc users_grant(struct users *us, struct slice name, struct sli
                                  struct slice collection, const enum access_level *level,
                                  struct error *err);
 
+struct token_wish {
+    struct slice name;
+    uint64_t valid_until_s;    /* since 1970 */
+    struct val scopes, limits; /* checked; or null */
+};
+
 /*
  * A new access token: *text is shown once, only its hash is kept. *out is its
- * row of user_tokens, in arena. valid_until_s: seconds since 1970.
+ * row of user_tokens, in arena.
  */
-MUST_CHECK enum errc users_add_token(struct users *us, struct slice name, struct slice token_name,
-                                     uint64_t valid_until_s, struct arena *arena, struct val *out,
-                                     struct buf *text, struct error *err);
+MUST_CHECK enum errc users_add_token(struct users *us, struct slice name,
+                                     const struct token_wish *wish, struct arena *arena,
+                                     struct val *out, struct buf *text, struct error *err);
 MUST_CHECK enum errc users_remove_token(struct users *us, struct slice name, int64_t id,
                                         struct error *err);
 

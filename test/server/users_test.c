@@ -258,12 +258,13 @@ static void access_tokens_pass_until_they_end_or_are_removed(void **out)
     enum auth_state before;
     char header[4096], pair[4096], name[USER_NAME_MAX + 1];
     uint64_t now_s = env_wall_us(env_system()) / 1000000;
+    struct token_facts facts;
+    struct token_wish wish = { slice_str("t"), now_s + 100, val_null, val_null };
 
     create(f, "ann", "pw");
     create(f, "bob", "pw");
     buf_init(&text, 0);
-    MUST(f, users_add_token(f->users, slice_str("ann"), slice_str("t"), now_s + 100, f->arena, &row,
-                            &text, &f->err));
+    MUST(f, users_add_token(f->users, slice_str("ann"), &wish, f->arena, &row, &text, &f->err));
     assert_true(user_of_token(buf_slice(&text), name));
     assert_string_equal(name, "ann");
     snprintf(header, sizeof header, "Bearer %s", buf_cstr(&text));
@@ -278,14 +279,15 @@ static void access_tokens_pass_until_they_end_or_are_removed(void **out)
     assert_int_equal(log_in(f, header, &before), ERR_UNAUTHORIZED);
 
     struct user *u = users_find(f->users, slice_str("ann"));
-    assert_true(user_token_is_right(u, buf_slice(&text), now_s + 99));
-    assert_false(user_token_is_right(u, buf_slice(&text), now_s + 100));
+    assert_true(user_token_is_right(u, buf_slice(&text), now_s + 99, &facts));
+    assert_true(facts.id > 0 && token_is_whole(&facts));
+    assert_false(user_token_is_right(u, buf_slice(&text), now_s + 100, &facts));
     user_unref(u);
     struct buf again;
     buf_init(&again, 0);
-    assert_int_equal(users_add_token(f->users, slice_str("ann"), slice_str("t"), now_s + 100,
-                                     f->arena, &row, &again, &f->err),
-                     ERR_EXISTS);
+    assert_int_equal(
+        users_add_token(f->users, slice_str("ann"), &wish, f->arena, &row, &again, &f->err),
+        ERR_EXISTS);
     buf_release(&again);
     int64_t id = val_int(val_get(row, slice_str("id")));
     assert_int_equal(users_remove_token(f->users, slice_str("ann"), id + 1, &f->err),
