@@ -231,7 +231,8 @@ struct gen_payer *key_meter_payer(struct key_meter *m)
 
 static double wait_of(const struct bucket *b, double needed)
 {
-    return b->limit && b->level < needed - ROUNDING ? (needed - b->level) * 60 / (double)b->limit : 0;
+    return b->limit && b->level < needed - ROUNDING ? (needed - b->level) * 60 / (double)b->limit
+                                                    : 0;
 }
 
 unsigned key_meter_wait_s(struct key_meter *m)
