@@ -207,8 +207,11 @@ static void get_checksum(struct request *r)
     const struct collection *c;
     struct reply a;
     uint64_t sum, revision;
-    enum errc rc = request_flag(r, "withRevisions", false, &parts.has_revisions, &err);
+    bool is_asked; /* by the name that python-arango has for it */
+    enum errc rc = request_flag(r, "withRevision", false, &is_asked, &err);
 
+    if (rc == OK)
+        rc = request_flag(r, "withRevisions", is_asked, &parts.has_revisions, &err);
     if (rc == OK)
         rc = request_flag(r, "withData", false, &parts.has_data, &err);
     if (rc != OK) {
@@ -238,8 +241,8 @@ const struct route api_arango_figures_routes[] = {
       "Sizes." },
     { METHOD_GET, "/_api/collection/{name}/revision", ROLE_USER, ON_POOL_TRX, 0, get_revision,
       "A number that changes when a document does." },
-    { METHOD_GET, "/_api/collection/{name}/checksum?withRevisions&withData", ROLE_USER, ON_POOL_TRX,
-      0, get_checksum, "A checksum over keys, revisions, contents." },
+    { METHOD_GET, "/_api/collection/{name}/checksum?withRevisions&withRevision&withData", ROLE_USER,
+      ON_POOL_TRX, 0, get_checksum, "A checksum over keys, revisions, contents." },
     { METHOD_PUT, "/_api/collection/{name}/recalculateCount", ROLE_USER, ON_POOL, MIB,
       put_recalculate, "Compares the counter with the documents." },
     { 0 },

@@ -312,6 +312,8 @@ enum errc store_rename_collection(struct store *s, uint64_t db_id, uint64_t id, 
         rc = fail_unknown(err, id);
         goto out;
     }
+    if (slice_eq(c->name, name))
+        goto out;
     TRY(check_name(name, err));
     TRY(check_is_free(db, name, err));
     renamed = *c;

@@ -331,6 +331,7 @@ def test_collection_figures(sim, c):
 
     first = sums()
     assert len(set(first)) == 4 and sums() == first
+    assert sim.request("GET", f"{url}/checksum?withRevision=1").json()["checksum"] == first[2]  # python-arango's name
     c("PUT", "/a", json={"m": [1, {"x": 2}], "n": 1})  # the same data, in another order
     second = sums()
     assert second[:2] == first[:2] and second[2] != first[2]
@@ -362,7 +363,9 @@ def test_renaming(sim):
     refused(sim.request("PUT", url, json={"name": "a/b"}), 400, 1208)
     refused(sim.request("PUT", url, json={"name": "_after"}), 403, 11)
     refused(sim.request("PUT", url, json={"nmae": "after"}), 400, 10)
-    refused(sim.request("PUT", url, json={"name": "before"}), 409, 1207)
+    assert sim.request("PUT", url, json={"name": "before"}).json()["name"] == "before"
+    assert sim.request("POST", "/_api/collection", json={"name": "taken"}).status_code == 200
+    refused(sim.request("PUT", url, json={"name": "taken"}), 409, 1207)
     assert sim.request("PUT", url, json={"name": "after"}).json()["name"] == "after"
     refused(sim.request("GET", "/_api/document/before/a"), 404, 1203)
     assert sim.request("GET", "/_api/document/after/a").json()["_id"] == "after/a"

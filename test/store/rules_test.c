@@ -51,17 +51,27 @@ static const struct compute language = { compile, run, release };
 
 /* ---- collections and documents ---- */
 
-static int start(void **state)
+static int start_at(void **state, bool on_disk)
 {
     struct fixture *f = mem_zalloc(sizeof *f);
 
-    fixture_init(f, true);
+    fixture_init(f, on_disk);
     store_close(f->store);
     f->compute = &language;
     fixture_open(f);
     atomic_store(&runs, 0);
     *state = f;
     return 0;
+}
+
+static int start(void **state)
+{
+    return start_at(state, false);
+}
+
+static int start_on_disk(void **state)
+{
+    return start_at(state, true);
 }
 
 static int end(void **state)
@@ -507,7 +517,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_refused_document_leaves_nothing_behind, start, end),
         cmocka_unit_test_setup_teardown(what_is_no_schema_makes_no_collection, start, end),
         cmocka_unit_test_setup_teardown(a_new_schema_stops_writers_that_began_before, start, end),
-        cmocka_unit_test_setup_teardown(rules_are_there_after_a_start, start, end),
+        cmocka_unit_test_setup_teardown(rules_are_there_after_a_start, start_on_disk, end),
         cmocka_unit_test_setup_teardown(values_are_computed_when_they_should, start, end),
         cmocka_unit_test_setup_teardown(overwrite_says_who_comes_first, start, end),
         cmocka_unit_test_setup_teardown(keep_null_says_whether_null_is_a_value, start, end),
