@@ -63,7 +63,7 @@ static void converge(void)
 {
     static const struct {
         unsigned nodes, trials;
-    } sizes[] = { { 4, 400 }, { 16, 400 }, { 64, 200 }, { 256, 60 }, { 1024, 10 } };
+    } sizes[] = { { 4, 400 }, { 16, 400 }, { 64, 200 }, { 256, 30 }, { 1024, 5 } };
 
     for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
         run(sizes[i].nodes, 0, sizes[i].trials);

@@ -319,7 +319,12 @@ static void fabric_request_answer(struct fabric *f, const struct fabric_mail *m)
         errand_begun(&r->errand);
         return;
     }
-    switch (fleet_end(f->nodes[r->node].fleet, &r->errand, m->number, m->status)) {
+    uint16_t asked = r->errand.call.shard;
+    enum fleet_verdict verdict =
+        fleet_end(f->nodes[r->node].fleet, &r->errand, m->number, m->status);
+    if (verdict != FLEET_LATE && asked != m->to + 1)
+        fabric_wrong(f, "an answer of shard %u was taken for one of %u", m->to + 1, asked);
+    switch (verdict) {
     case FLEET_DONE:
     case FLEET_FAILED:
         fabric_answer(f, r);
@@ -387,6 +392,8 @@ static void fabric_gather(struct fabric *f, struct fabric_batch *b)
     while (scatter_next(b->scatter, &r)) {
         fabric_give(f, b, r.row);
         f->row_errors += !r.is_answer;
+        if (!r.is_answer && r.code == OK)
+            fabric_wrong(f, "row %u was given out before it ended", r.row);
         if (r.is_answer != (b->answers[r.row] == 1))
             fabric_wrong(f, "row %u ended as %s after %u answers", r.row,
                          r.is_answer ? "an answer" : "an error", b->answers[r.row]);
@@ -451,6 +458,8 @@ static void fabric_batch_answer(struct fabric *f, const struct fabric_mail *m)
 
     if (!is_end && m->status == 200) {
         bool counts = scatter_answer(b->scatter, m->number, m->row);
+        if (counts && m->row < b->next)
+            fabric_wrong(f, "row %u was answered after it was given out", m->row);
         if (counts || f->plant == PLANT_TAKE_ROW) {
             if (++b->answers[m->row] > 1)
                 fabric_wrong(f, "row %u was answered twice", m->row);
