@@ -162,25 +162,66 @@ static void take_format(void *ctx, enum chat_shim_part part, const char *text, s
     BUG("part %d of a format", (int)part);
 }
 
+static void forget(struct chat_format *out)
+{
+    buf_clear(&out->grammar);
+    buf_clear(&out->begun);
+    out->is_lazy = false;
+    out->trigger_count = out->stop_count = out->spelled_count = 0;
+}
+
+static enum errc ask_shim(struct chat_shim *shim, struct collecting *c, const struct toolset *tools,
+                          bool is_required, struct chat_shim_format **out, struct error *err)
+{
+    struct buf json;
+    char why[160];
+    buf_init(&json, 0);
+    if (tools->count > 0)
+        tools_print(tools, &json);
+    struct chat_shim_wish wish = { shim_text(buf_slice(&json)), is_required, tools->is_parallel };
+    forget(c->out);
+    int failed =
+        chat_shim_format_new(shim, &wish, out, &c->out->is_lazy, take_format, c, why, sizeof why);
+    buf_release(&json);
+    if (failed)
+        return fail(err, ERR_INVALID,
+                    "the model's chat template cannot be used with these tools: %s", why);
+    return OK;
+}
+
+/*
+ * A required call: many templates allow text before it, which a small model never ends. What may
+ * follow a trigger is a call alone, so that is asked for and begins at once; unless the model thinks
+ * first, or calls have no marker.
+ */
+static enum errc ask_for_call(struct chat_shim *shim, struct collecting *c,
+                              const struct toolset *tools, struct chat_shim_format **out,
+                              struct error *err)
+{
+    struct chat_format *f = c->out;
+    if (tools->is_required && !c->engine->info.has_reasoning) {
+        enum errc rc = ask_shim(shim, c, tools, false, out, err);
+        if (rc != OK)
+            return rc;
+        if (f->is_lazy && f->trigger_count > 0 && f->grammar.len > 0) {
+            f->is_lazy = false;
+            buf_clear(&f->begun);
+            return OK;
+        }
+        chat_shim_format_free(*out);
+    }
+    return ask_shim(shim, c, tools, tools->is_required, out, err);
+}
+
 enum errc chat_format_of(struct chat_shim *shim, struct engine *e, const struct toolset *tools,
                          struct chat_format *out, struct error *err)
 {
     struct collecting c = { e, out, false };
     struct chat_shim_format *format = NULL;
     struct template_format *f;
-    struct buf json;
-    char why[160];
-    buf_init(&json, 0);
-    if (tools->count > 0)
-        tools_print(tools, &json);
-    struct chat_shim_wish wish = { shim_text(buf_slice(&json)), tools->is_required,
-                                   tools->is_parallel };
-    int failed =
-        chat_shim_format_new(shim, &wish, &format, &out->is_lazy, take_format, &c, why, sizeof why);
-    buf_release(&json);
-    if (failed)
-        return fail(err, ERR_INVALID,
-                    "the model's chat template cannot be used with these tools: %s", why);
+    enum errc rc = ask_for_call(shim, &c, tools, &format, err);
+    if (rc != OK)
+        return rc;
     if (c.is_overfull) {
         chat_shim_format_free(format);
         return fail(err, ERR_INVALID, "the model's chat template has too many markers");

@@ -2,8 +2,8 @@
 /*
  * ECMAScript patterns as grammars. A pattern is about the text, the grammar about its JSON: a
  * quote, a backslash and control characters are there as their escapes. What looks around (\b,
- * lookahead, back references) has no grammar and is refused. A pattern that is not anchored may have
- * any characters before and behind it.
+ * lookahead, back references) has no grammar and is refused. A pattern that is not anchored may
+ * have any characters before and behind it.
  */
 #include "model/schema.h"
 

@@ -27,6 +27,7 @@ static const struct route *const tables[] = {
     api_backup_routes,
     api_model_routes,
     api_token_routes,
+    api_rerank_routes,
     api_mcp_routes,
     api_changes_routes,
 };
