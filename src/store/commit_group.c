@@ -125,10 +125,7 @@ static enum errc stage_group(struct committer *c, const struct group *g, struct 
     return OK;
 }
 
-/*
- * A full disk is known to have taken nothing into the view that runs on, so its numbers are given
- * again; all else is unknown until the next start.
- */
+/* A full disk has taken nothing, so the numbers are given again; all else is unknown until the next start. */
 bool group_is_unknown(const struct group *g, enum errc rc)
 {
     return rc != OK && (g->is_written || rc != ERR_LIMIT);
@@ -136,6 +133,8 @@ bool group_is_unknown(const struct group *g, enum errc rc)
 
 static void fail_group(struct committer *c, struct group *g, const struct error *why)
 {
+    const char *outcome = group_is_unknown(g, why->code) ? "the outcome of the commit is unknown"
+                                                         : "nothing of the commit was written";
     if (!g->is_written) {
         c->seq -= g->accepted;
         change_log_rewind(c->parts.log, c->seq);
@@ -146,7 +145,7 @@ static void fail_group(struct committer *c, struct group *g, const struct error 
         if (r->rc != OK)
             continue;
         r->err = *why;
-        r->rc = wrap(&r->err, "the outcome of the commit is unknown");
+        r->rc = wrap(&r->err, "%s", outcome);
     }
     counter_table_forget(c->counters);
 }

@@ -56,7 +56,10 @@ void kv_batch_append(struct kv_batch *b, struct slice encoded); /* records of an
 /* Walks encoded records: *at starts at 0; false at the end or on bad bytes (*at < len then). */
 bool kv_batch_next(struct slice encoded, size_t *at, struct kv_record *out);
 
-/* All or nothing. is_synced: durable when it returns. A failed sync means "unknown". */
+/*
+ * All or nothing. is_synced: durable when it returns. ERR_LIMIT: the disk is full, and nothing of the
+ * batch is there or comes back. After ERR_IO the next start shows whether it is there.
+ */
 MUST_CHECK enum errc kv_write(struct kv *kv, const struct kv_batch *batch, bool is_synced,
                               struct error *err);
 

@@ -87,6 +87,27 @@ static enum errc fail_with(struct error *err, char *message, const char *what)
     return code;
 }
 
+/*
+ * RocksDB appends a batch to its log, syncs the log if that is asked for, and then shows the batch.
+ * An append that met a full disk leaves a torn record, which no start takes; after a table that
+ * found no room nothing is appended at all. Only what failed behind the append, such as the sync,
+ * may have left a whole record.
+ */
+static bool is_nothing_written(const char *message)
+{
+    return strstr(message, "While appending to file") || strstr(message, ".sst: No space left");
+}
+
+static enum errc fail_write(struct error *err, char *message)
+{
+    if (strstr(message, "No space left") && !is_nothing_written(message)) {
+        fail(err, ERR_IO, "cannot write to the log: %s", message);
+        rocksdb_free(message);
+        return ERR_IO;
+    }
+    return fail_with(err, message, "cannot write to the log");
+}
+
 static enum errc fail_open(struct error *err, char *message, const char *path)
 {
     if (strstr(message, "While lock file") || strstr(message, "lock hold by")) {
@@ -321,7 +342,7 @@ static enum errc rocks_write(struct kv *kv, const struct kv_batch *batch, bool i
     else
         rocksdb_write(r->db, is_synced ? r->synced : r->unsynced, b, &message);
     give_batch(r, b);
-    return message ? fail_with(err, message, "cannot write to the log") : rc;
+    return message ? fail_write(err, message) : rc;
 }
 
 /* ---- reading ---- */

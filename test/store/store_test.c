@@ -577,6 +577,22 @@ static void a_full_disk_lets_only_removes_pass(void **out)
     must_put(f, "c", "{\"_key\":\"b\"}");
 }
 
+static void a_commit_that_a_full_disk_refuses_is_known_not_to_be_done(void **out)
+{
+    struct fixture *f = *out;
+    make_collection(f, "c", COLLECTION_DOCUMENT);
+    fault_arm("kv.full", 1);
+    assert_int_equal(put(f, "c", "{\"_key\":\"a\"}"), ERR_LIMIT);
+    fault_disarm();
+    assert_non_null(strstr(f->err.text, "nothing of the commit was written"));
+    assert_null(strstr(f->err.text, "unknown"));
+    OK_OR_FAIL(store_check_writable(f->store, &f->err), &f->err);
+    must_put(f, "c", "{\"_key\":\"b\"}");
+    assert_int_equal(count_of(f, "c"), 1);
+    fixture_reopen(f);
+    assert_int_equal(count_of(f, "c"), 1);
+}
+
 static void a_crash_loses_only_what_was_not_synced(void **out)
 {
     struct fixture *f = *out;
@@ -644,6 +660,7 @@ int main(void)
         cmocka_unit_test(who_lost_finds_the_winner_in_the_next_view),
         TEST(a_failed_sync_stops_the_store),
         TEST(a_full_disk_lets_only_removes_pass),
+        TEST(a_commit_that_a_full_disk_refuses_is_known_not_to_be_done),
         TEST(a_crash_loses_only_what_was_not_synced),
         TEST(the_log_is_trimmed),
     };
