@@ -187,7 +187,17 @@ static bool rows_format(const struct import *im, const char *name, enum rows_for
     return true;
 }
 
-static bool import_document(struct import *im, const char *path, struct source *s)
+/* The text is of those bytes only if they were the same all the time. */
+static bool is_still(const struct import *im, const char *path, const struct import_digest *digest)
+{
+    struct import_digest now;
+
+    import_digest_of(im, path, &now);
+    return digest->hex[0] && strcmp(digest->hex, now.hex) == 0;
+}
+
+static bool import_document(struct import *im, const char *path, struct source *s,
+                            const struct import_digest *digest)
 {
     enum document_kind kind = document_kind(s->name, buf_slice(&s->bytes));
     struct document doc = { 0 };
@@ -198,7 +208,8 @@ static bool import_document(struct import *im, const char *path, struct source *
     if (document_is_plain(kind))
         TRY(source_decode(s, im->charset, IMPORT_FILE_MAX, &err));
     TRY(document_read(s, kind, &doc, &err));
-    is_ok = import_add_document(im, path, &doc, s->charset);
+    is_ok =
+        import_add_document(im, path, &doc, s->charset, is_still(im, path, digest) ? digest : NULL);
 out:
     if (rc != OK)
         import_skip(im, path, "%s", err.text);
@@ -218,7 +229,7 @@ static bool import_table(struct import *im, const char *path, struct source *s,
 }
 
 /* False: the server cannot be used. */
-static bool import_file(struct import *im, const char *path)
+static bool import_file(struct import *im, const char *path, const struct import_digest *digest)
 {
     enum rows_format rows = ROWS_LINES;
     struct source s = { .file = -1 };
@@ -233,7 +244,7 @@ static bool import_file(struct import *im, const char *path)
     if (has_rows && !im->collection)
         TRY(fail(&err, ERR_INVALID, "it holds rows: name their collection with --collection"));
     TRY(source_read(&s, has_rows ? ROWS_FILE_MAX : IMPORT_FILE_MAX, &err));
-    is_ok = has_rows ? import_table(im, path, &s, rows) : import_document(im, path, &s);
+    is_ok = has_rows ? import_table(im, path, &s, rows) : import_document(im, path, &s, digest);
 out:
     if (rc != OK)
         import_skip(im, path, "%s", err.text);
@@ -333,15 +344,46 @@ static void print_summary(const struct import *im)
 
 /* ---- the command ---- */
 
-static bool import_all(struct import *im)
+static bool may_be_rows(struct import *im, const char *path)
 {
-    for (size_t i = 0; i < im->files.count; i++) {
-        if (!import_file(im, im->files.items[i]))
+    enum rows_format format;
+    size_t len = strlen(path) - (ends_with(path, ".gz") ? 3 : 0);
+
+    return rows_format(im, arena_copy(im->c->arena, slice_of(path, len)).ptr, &format);
+}
+
+/* Files whose bytes have been imported are not read any further: that is what takes time. */
+static bool import_window(struct import *im, char *const *paths, size_t count)
+{
+    struct import_digest digests[IMPORT_WINDOW] = { 0 };
+    bool known[IMPORT_WINDOW];
+
+    for (size_t i = 0; i < count; i++)
+        if (utf8_check(slice_str(paths[i]), NULL) && !may_be_rows(im, paths[i]))
+            import_digest_of(im, paths[i], &digests[i]);
+    if (!import_ask_known(im, paths, digests, count, known))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        if (known[i])
+            im->unchanged++;
+        else if (!import_file(im, paths[i], &digests[i]))
             return false;
-        im->done = i + 1;
+        im->done++;
         import_show(im);
     }
-    return import_send_documents(im);
+    return true;
+}
+
+static bool import_all(struct import *im)
+{
+    char *const *paths = im->files.items;
+
+    for (size_t i = 0, n; i < im->files.count; i += n) {
+        n = im->files.count - i < IMPORT_WINDOW ? im->files.count - i : IMPORT_WINDOW;
+        if (!import_window(im, paths + i, n) || !import_send_documents(im))
+            return false;
+    }
+    return true;
 }
 
 /* Of the folders among the arguments, unless something in them could not be seen. */

@@ -20,6 +20,11 @@ struct path_list {
 void path_list_add(struct path_list *list, const char *path);
 void path_list_release(struct path_list *list);
 
+/* SHA-256 in hexadecimal of a file's bytes and of what else decides about its text. "" = unknown. */
+struct import_digest {
+    char hex[65];
+};
+
 struct import_doc {
     const char *path; /* lives as long as the list of files */
     struct val body;  /* for /v1/import */
@@ -46,10 +51,26 @@ void import_show(const struct import *im);
 
 /* ---- documents ---- */
 
-/* Adds the text of one file; sends a batch when one is full. False: the server cannot be used. */
+/*
+ * Adds the text of one file; sends a batch when one is full. charset and digest may be NULL. False:
+ * the server cannot be used.
+ */
 bool import_add_document(struct import *im, const char *path, const struct document *doc,
-                         const char *charset);
+                         const char *charset, const struct import_digest *digest);
 bool import_send_documents(struct import *im);
+
+/* ---- files whose text need not be made again ---- */
+
+enum { IMPORT_WINDOW = 64 };
+
+/* Of a file that can be read and is no larger than a document may be; else "". */
+void import_digest_of(const struct import *im, const char *path, struct import_digest *out);
+/*
+ * Which of at most IMPORT_WINDOW files the server has a document of, made from the same bytes.
+ * False: the server cannot be used.
+ */
+bool import_ask_known(struct import *im, char *const *paths, const struct import_digest *digests,
+                      size_t count, bool *known);
 
 /* ---- rows ---- */
 

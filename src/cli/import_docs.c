@@ -87,17 +87,20 @@ static struct val attributes(struct cli *c, const char *format, const char *char
 }
 
 bool import_add_document(struct import *im, const char *path, const struct document *doc,
-                         const char *charset)
+                         const char *charset, const struct import_digest *digest)
 {
-    static const char *const names[] = { "path", "title", "text", "format", "attributes" };
+    static const char *const names[] = { "path",   "title",      "text",
+                                         "format", "attributes", "source_digest" };
     struct cli *c = im->c;
 
     if (!im->doc_count)
         im->mark = arena_mark(c->arena);
     struct val values[] = { cli_text(c, path),
                             doc->title.len ? val_new_string(c->arena, doc->title) : VAL_NONE,
-                            val_new_string(c->arena, doc->body), cli_text(c, doc->format),
-                            attributes(c, doc->source, charset) };
+                            val_new_string(c->arena, doc->body),
+                            cli_text(c, doc->format),
+                            attributes(c, doc->source, charset),
+                            digest ? cli_text(c, digest->hex) : VAL_NONE };
     im->docs[im->doc_count++] =
         (struct import_doc){ path, cli_object(c, names, values, ARRAY_LEN(names)) };
     im->doc_bytes += doc->body.len;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- *   documents/K    {_key, path, title, digest, bytes, chunks, imported, splitter,
- *                   model, model_bytes, dimension, attributes}
+ *   documents/K    {_key, path, title, digest, source_digest, bytes, chunks, imported,
+ *                   splitter, model, model_bytes, dimension, attributes}
  *   chunks/K:n     {_key, doc, n, title, path, heading, from, to, text, embedding}
  *
  * The stored number of chunks tells which keys an older version has left, so a
@@ -312,6 +312,8 @@ static enum errc put_document(struct txn *t, const struct collection *documents,
     put_text(b, "path", doc->path);
     put_text(b, "title", doc->title);
     put_text(b, "digest", doc->digest);
+    if (doc->source_digest.len)
+        put_text(b, "source_digest", doc->source_digest);
     put_int(b, "bytes", (int64_t)doc->text.len);
     put_int(b, "chunks", (int64_t)doc->chunk_count);
     put_time(b, "imported", env_wall_us(store_env(c->store)));

@@ -44,7 +44,8 @@ MUST_CHECK enum errc corpus_prepare(const struct corpus *c, const struct corpus_
 /* One document to be written. */
 struct corpus_doc {
     struct slice key, path, title, text;
-    struct slice digest; /* hexadecimal SHA-256 of the text */
+    struct slice digest;        /* hexadecimal SHA-256 of the text */
+    struct slice source_digest; /* the client's, of what the text was made from; or empty */
     struct val attributes;
     const struct chunk *chunks;
     size_t chunk_count;
@@ -54,6 +55,10 @@ struct corpus_doc {
 /* True when the stored document has this digest, title, attributes and splitter. */
 MUST_CHECK enum errc corpus_is_unchanged(const struct corpus *c, const struct corpus_doc *doc,
                                          bool *out, struct error *err);
+
+/* Notes the source_digest of a document that has not changed otherwise. */
+MUST_CHECK enum errc corpus_note_source(const struct corpus *c, const struct corpus_doc *doc,
+                                        struct error *err);
 
 /* Replaces document and chunks in one transaction; tries again on conflicts, 50 times at most. */
 MUST_CHECK enum errc corpus_write(const struct corpus *c, const struct corpus_doc *doc,

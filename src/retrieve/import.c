@@ -159,12 +159,14 @@ static enum errc prepare(struct rag_import *im, struct import_doc *d, struct err
                                   .title = title_of(&d->source),
                                   .text = d->source.text,
                                   .digest = slice_str(d->digest),
+                                  .source_digest = d->source.source_digest,
                                   .attributes = d->source.attributes };
     TRY(corpus_is_unchanged(&im->corpus, &d->doc, &d->is_unchanged, err));
-    if (d->is_unchanged)
-        im->result.unchanged++;
-    else
+    if (!d->is_unchanged)
         TRY(split(im, d, err));
+    else if (d->source.source_digest.len)
+        TRY(corpus_note_source(&im->corpus, &d->doc, err));
+    im->result.unchanged += d->is_unchanged;
 out:
     return rc;
 }
@@ -330,6 +332,7 @@ enum errc rag_import_start(struct rag_import **out, const struct rag_env *env,
             .text = arena_copy(arena, s->text),
             .format = s->format,
             .attributes = val_is_null(s->attributes) ? val_null : val_copy(arena, s->attributes),
+            .source_digest = arena_copy(arena, s->source_digest),
         };
     }
     *out = im;

@@ -9,8 +9,8 @@
  * After RAG_WAIT the object belongs to the next step: touch it no more. Never
  * free it while it waits: set *cancel and step until it ends (ERR_GONE).
  *
- * Collections (per database): `documents` {_key, path, title, digest, bytes,
- * chunks, imported} and `chunks` {_key "docprefix:n", doc, n, title, path,
+ * Collections (per database): `documents` {_key, path, title, digest,
+ * source_digest, bytes, chunks, imported} and `chunks` {_key "docprefix:n", doc, n, title, path,
  * from, to, text, embedding}, with a vector index on chunks.embedding. A
  * document and its chunks share a slot (key prefix) and are replaced in one
  * transaction.
@@ -47,7 +47,8 @@ struct rag_source {
     struct slice title; /* empty: first heading or the file's name */
     struct slice text;  /* UTF-8; copied */
     enum rag_format format;
-    struct val attributes; /* object kept in the document, or null */
+    struct val attributes;      /* object kept in the document, or null */
+    struct slice source_digest; /* of the bytes that text was made from, for rag_known; or empty */
 };
 
 struct rag_import_options {
@@ -75,6 +76,14 @@ MUST_CHECK enum errc rag_import_start(struct rag_import **out, const struct rag_
 MUST_CHECK enum errc rag_import_step(struct rag_import *i, enum rag_state *state,
                                      struct rag_import_result *result, struct error *err);
 void rag_import_free(struct rag_import *i);
+
+/*
+ * known[i]: a document was imported from that path and the same bytes (source_digest), and another
+ * import of it would change nothing. Texts are not looked at.
+ */
+MUST_CHECK enum errc rag_known(const struct rag_env *env, const struct rag_import_options *opt,
+                               const struct rag_source *sources, size_t count, bool *known,
+                               struct error *err);
 
 /* Removes a document by path with its chunks. ERR_NOT_FOUND. */
 MUST_CHECK enum errc rag_forget(const struct rag_env *env, const struct rag_import_options *opt,

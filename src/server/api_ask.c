@@ -9,7 +9,7 @@
 #include "server/reply.h"
 #include "server/router.h"
 
-enum { IMPORT_DOCS_MAX = 1000 };
+enum { IMPORT_DOCS_MAX = 1000, SOURCE_DIGEST_MAX = 128 };
 
 static void wake(void *ctx)
 {
@@ -163,9 +163,21 @@ static void post_search(struct request *r)
 
 /* ---- import ---- */
 
+static enum errc read_source_digest(struct val v, struct rag_source *s, struct error *err)
+{
+    enum errc rc = OK;
+
+    TRY(body_text(v, "source_digest", &s->source_digest, err));
+    if (s->source_digest.len > SOURCE_DIGEST_MAX)
+        rc = fail(err, ERR_INVALID, "'source_digest' is longer than %d bytes", SOURCE_DIGEST_MAX);
+out:
+    return rc;
+}
+
 static enum errc read_source(struct val v, struct rag_source *s, struct error *err)
 {
-    static const char *const known[] = { "path", "title", "text", "format", "attributes" };
+    static const char *const known[] = { "path",   "title",      "text",
+                                         "format", "attributes", "source_digest" };
     struct slice format;
     enum errc rc = OK;
 
@@ -176,6 +188,7 @@ static enum errc read_source(struct val v, struct rag_source *s, struct error *e
     TRY(body_text(v, "title", &s->title, err));
     TRY(body_text(v, "text", &s->text, err));
     TRY(body_text(v, "format", &format, err));
+    TRY(read_source_digest(v, s, err));
     if (!s->path.len)
         return fail(err, ERR_INVALID, "each document needs a 'path', which identifies it");
     if (format.len && !slice_is(format, "text") && !slice_is(format, "markdown"))
@@ -218,34 +231,46 @@ static void step_import(struct request *r)
     reply_send_bare(&a, 200);
 }
 
-static void post_import(struct request *r)
+static enum errc read_import(struct request *r, struct rag_import_options *opt,
+                             enum errc (*read)(struct val v, struct rag_source *s,
+                                               struct error *err),
+                             struct rag_source **sources, size_t *count, struct error *err)
 {
     static const char *const known[] = { "documents", "model", "documents_collection",
                                          "chunks_collection" };
+    struct val body, list;
+    enum errc rc = OK;
+
+    TRY(request_object(r, &body, err));
+    TRY(body_check_names(body, known, ARRAY_LEN(known), err));
+    TRY(body_text(body, "model", &opt->model, err));
+    TRY(body_text(body, "documents_collection", &opt->documents, err));
+    TRY(body_text(body, "chunks_collection", &opt->chunks, err));
+    list = val_get(body, slice_str("documents"));
+    *count = val_count(list);
+    if (val_type(list) != VAL_ARRAY || !*count || *count > IMPORT_DOCS_MAX)
+        TRY(fail(err, ERR_INVALID, "'documents' must be an array of 1 to %d documents",
+                 IMPORT_DOCS_MAX));
+    *sources = arena_zalloc(r->arena, *count * sizeof **sources);
+    for (size_t i = 0; i < *count; i++)
+        TRY(read(val_at(list, i), &(*sources)[i], err));
+    TRY(may_write_both(r, opt, err));
+    TRY(request_database_id(r, &opt->db_id, err));
+out:
+    return rc;
+}
+
+static void post_import(struct request *r)
+{
     struct error err = { 0 };
     struct rag_import *import;
     struct rag_import_options opt = { 0 };
     struct rag_wake waker = { wake, r, exchange_cancel_flag(r->x) };
-    struct val body, list;
     struct rag_source *sources;
     size_t count;
     enum errc rc = OK;
 
-    TRY(request_object(r, &body, &err));
-    TRY(body_check_names(body, known, ARRAY_LEN(known), &err));
-    TRY(body_text(body, "model", &opt.model, &err));
-    TRY(body_text(body, "documents_collection", &opt.documents, &err));
-    TRY(body_text(body, "chunks_collection", &opt.chunks, &err));
-    list = val_get(body, slice_str("documents"));
-    count = val_count(list);
-    if (val_type(list) != VAL_ARRAY || !count || count > IMPORT_DOCS_MAX)
-        TRY(fail(&err, ERR_INVALID, "'documents' must be an array of 1 to %d documents",
-                 IMPORT_DOCS_MAX));
-    sources = arena_zalloc(r->arena, count * sizeof *sources);
-    for (size_t i = 0; i < count; i++)
-        TRY(read_source(val_at(list, i), &sources[i], &err));
-    TRY(may_write_both(r, &opt, &err));
-    TRY(request_database_id(r, &opt.db_id, &err));
+    TRY(read_import(r, &opt, read_source, &sources, &count, &err));
     TRY(rag_import_start(&import, &r->ctx->rag, &opt, sources, count, waker, &err));
     r->state = import;
 out:
@@ -253,6 +278,46 @@ out:
         step_import(r);
     else
         request_fail(r, &err);
+}
+
+static enum errc read_known(struct val v, struct rag_source *s, struct error *err)
+{
+    static const char *const known[] = { "path", "source_digest" };
+    enum errc rc = OK;
+
+    if (val_type(v) != VAL_OBJECT)
+        return fail(err, ERR_INVALID, "each document must be an object {path, source_digest}");
+    TRY(body_check_names(v, known, ARRAY_LEN(known), err));
+    TRY(body_text(v, "path", &s->path, err));
+    TRY(read_source_digest(v, s, err));
+    if (!s->path.len || !s->source_digest.len)
+        rc = fail(err, ERR_INVALID, "each document needs a 'path' and a 'source_digest'");
+out:
+    return rc;
+}
+
+static void post_known(struct request *r)
+{
+    struct error err = { 0 };
+    struct rag_import_options opt = { 0 };
+    struct rag_source *sources;
+    struct reply a;
+    size_t count;
+    bool *known;
+    enum errc rc = OK;
+
+    TRY(read_import(r, &opt, read_known, &sources, &count, &err));
+    known = arena_zalloc(r->arena, count * sizeof *known);
+    TRY(rag_known(&r->ctx->rag, &opt, sources, count, known, &err));
+    reply_begin(&a, r);
+    reply_list(&a, "known");
+    for (size_t i = 0; i < count; i++)
+        reply_bool(&a, NULL, known[i]);
+    reply_close(&a);
+    reply_send_bare(&a, 200);
+    return;
+out:
+    request_fail(r, &err);
 }
 
 /* Names of the collections, from the parameters of the URL. */
@@ -350,6 +415,8 @@ const struct route api_ask_routes[] = {
     { METHOD_POST, "/v1/search", ROLE_USER, ON_POOL, MIB, post_search, "The nearest passages." },
     { METHOD_POST, "/v1/import", ROLE_USER, ON_POOL, BODY_MAX, post_import,
       "Splits, embeds and stores texts." },
+    { METHOD_POST, "/v1/import/known", ROLE_USER, ON_POOL, BODY_MAX, post_known,
+      "Which documents were imported from the same bytes." },
     { METHOD_DELETE, "/v1/import?path&documents_collection&chunks_collection", ROLE_USER, ON_POOL,
       0, delete_document, "Forgets a document and its chunks." },
     { METHOD_POST, "/v1/import/prune", ROLE_USER, ON_POOL, BODY_MAX, post_prune,

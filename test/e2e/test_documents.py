@@ -68,6 +68,67 @@ def test_kinds(real, folder):
     assert load(real, folder)["unchanged"] == 5
 
 
+def test_an_unchanged_file_is_not_converted_again(real, folder):
+    """Without pdftotext nothing but the bytes of a PDF can be looked at."""
+    letter, page = folder / "letter.pdf", folder / "page.html"
+    letter.write_bytes(pdf("The swan Beatrix swims."))
+    page.write_text("<p>The goose Leopoldine waddles.")
+    blind = {"PATH": str(folder)}
+
+    def again():
+        return json.loads(cli(real, "--json", "import", folder, env=blind).stdout)
+
+    assert load(real, folder)["documents"] == 2
+    done = again()
+    assert (done["unchanged"], done["documents"], done["skipped"]) == (2, 0, 0)
+    # Another file of the same text: converted, but neither split nor embedded.
+    letter.write_bytes(letter.read_bytes() + b"% no text\n")
+    done = again()
+    assert (done["unchanged"], done["skipped"]) == (1, 1) and "pdftotext" in done["failed"][0]["reason"]
+    done = load(real, folder)
+    assert (done["unchanged"], done["documents"], done["embed_seconds"]) == (2, 0, 0)
+    assert again()["unchanged"] == 2
+    # Another text, and back again.
+    page.write_text("<p>The goose Leopoldine runs.")
+    assert load(real, folder)["documents"] == 1
+    assert "runs" in chunks(real, "Leopoldine")[0]["text"]
+    page.write_text("<p>The goose Leopoldine waddles.")
+    assert load(real, folder)["documents"] == 1
+    assert "waddles" in chunks(real, "Leopoldine")[0]["text"]
+    # One that was forgotten is not known.
+    assert real.request("DELETE", "/v1/import", params={"path": str(page)}).status_code == 200
+    assert load(real, folder)["documents"] == 1
+
+
+def test_known_over_http(real):
+    docs = [{"path": f"known/{n}", "text": f"The duck Hermine {n} dives.", "source_digest": f"d{n}"} for n in range(2)]
+    docs.append({"path": "known/plain", "text": "The duck Hermine rests."})
+
+    def known(*pairs, **more):
+        asked = [{"path": f"known/{path}", "source_digest": digest} for path, digest in pairs]
+        answer = real.request("POST", "/v1/import/known", json={"documents": asked, **more})
+        assert answer.status_code == 200, answer.text
+        return answer.json()["known"]
+
+    everything = [("0", "d0"), ("1", "d0"), ("1", "d1"), ("plain", "d0"), ("nothing", "d0")]
+    assert known(*everything) == [False] * 5
+    assert real.request("POST", "/v1/import", json={"documents": docs}).status_code == 200
+    assert known(*everything) == [True, False, True, False, False]
+    assert known(*everything, documents_collection="elsewhere", chunks_collection="c2") == [False] * 5
+    docs[2]["source_digest"] = "d0"  # noted, although the text is the same
+    assert real.request("POST", "/v1/import", json={"documents": docs}).json()["unchanged"] == 3
+    assert known(("plain", "d0")) == [True]
+    good = {"path": "known/0", "source_digest": "d0"}
+    for bad in ([], [{**good, "text": "x"}], [{"path": "known/0"}], [{**good, "path": ""}], [1],
+                [{**good, "source_digest": "d" * 129}], [good] * 1001):
+        answer = real.request("POST", "/v1/import/known", json={"documents": bad})
+        assert answer.status_code == 400, answer.text
+    wrong = {"documents": [good], "model": "nobody"}
+    assert real.request("POST", "/v1/import/known", json=wrong).status_code == 404
+    long = [{"path": "known/0", "text": "x", "source_digest": "d" * 129}]
+    assert real.request("POST", "/v1/import", json={"documents": long}).status_code == 400
+
+
 def test_bad_files_are_listed_and_stop_nothing(real, folder):
     whole = pdf("Never read.")
     (folder / "good.md").write_text("The lamp Uhrwerk glows.\n")

@@ -347,6 +347,9 @@ def test_chat_and_documents_follow_the_rights_too(client, system, shop, server):
     prune = "/v1/import/prune"
     assert requests.post(server.url + "/_db/shop" + prune, json=keep, auth=ann, timeout=60).status_code == 200
     assert requests.post(server.url + prune, json=keep, auth=ann, timeout=60).status_code == 403
+    known, asked = "/v1/import/known", {"documents": [{"path": "a.txt", "source_digest": "d"}]}
+    assert requests.post(server.url + "/_db/shop" + known, json=asked, auth=ann, timeout=60).status_code == 200
+    assert requests.post(server.url + known, json=asked, auth=ann, timeout=60).status_code == 403
     chat = {**body, "retrieval": True}
     system.update_permission("ann", "none", shop, "chunks")
     for path, what in (("/v1/search", ask), ("/v1/ask", ask), ("/v1/ask", {**ask, "stream": True}),
