@@ -5,8 +5,7 @@
 # starts the server as its unit does, asks it, upgrades, removes and purges it. Needs root and
 # debootstrap; ROOT is kept for the next time. Nothing of this machine is changed.
 #
-# Then the steps of packaging/Containerfile are carried out by hand in a copy: no container tool is
-# needed, and what it cannot show is the image itself.
+# Then it starts the server as the image of packaging/Containerfile would; container.sh builds that.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -23,13 +22,8 @@ fail() {
 
 [ -f "$package" ] || fail "no package: make deb comes first"
 [ "$(id -u)" = 0 ] || fail "chroot needs root"
-if [ ! -x "$root/usr/bin/apt-get" ]; then
-    echo "packaging: debootstrap into $root"
-    debootstrap --variant=minbase bookworm "$root" ${MIRROR:+"$MIRROR"} > "${root}.log" 2>&1 || fail "debootstrap failed, see ${root}.log"
-    cp /etc/apt/sources.list "$root/etc/apt/" 2> /dev/null || true
-    cp -r /etc/apt/sources.list.d /etc/apt/apt.conf.d "$root/etc/apt/" 2> /dev/null || true
-fi
-cp /etc/resolv.conf "$root/etc/resolv.conf"
+. test/packaging/root.sh
+make_root "$root" || fail "debootstrap failed, see $root.log"
 
 inside() { chroot "$root" env DEBIAN_FRONTEND=noninteractive LANG=C.UTF-8 "$@"; }
 
