@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { SMALL_BLOCK = 1032 }; /* the largest of those */
+
 static void *checked(void *ptr, size_t bytes)
 {
     if (!ptr && bytes) {
@@ -18,9 +20,12 @@ void *mem_alloc(size_t bytes)
     return checked(malloc(bytes ? bytes : 1), bytes);
 }
 
+/* glibc's calloc passes by the freed blocks that malloc keeps at hand for each thread. */
 void *mem_zalloc(size_t bytes)
 {
-    return checked(calloc(1, bytes ? bytes : 1), bytes);
+    if (bytes > SMALL_BLOCK)
+        return checked(calloc(1, bytes), bytes);
+    return memset(mem_alloc(bytes), 0, bytes);
 }
 
 void *mem_realloc(void *ptr, size_t bytes)

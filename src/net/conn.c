@@ -12,6 +12,7 @@
  * The struct outlives conn_close until libuv has let go of the handle and no
  * turn-end task points to it.
  */
+#include "base/env.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/metrics.h"
@@ -162,6 +163,7 @@ static void read_some(struct conn *c)
             return;
         }
         c->read_ms = conn_now_ms(c);
+        c->read_us = env_mono_us(env_system());
         metric_add(&bytes_in, n);
         if (c->state == CONN_OPEN)
             c->protocol->feed(c, slice_of(bytes, (size_t)n));
@@ -273,6 +275,7 @@ static struct conn *make(struct http_server *s, int fd, const struct tls_config 
     c->poll->data = c;
     c->request_ms = c->read_ms = c->write_ms = c->idle_ms = c->state_ms = c->relaxed_ms =
         conn_now_ms(c);
+    c->read_us = env_mono_us(env_system());
     return c;
 }
 

@@ -96,6 +96,7 @@ struct conn {
 
     uint64_t request_ms, read_ms, idle_ms, state_ms; /* of the last progress */
     uint64_t write_ms;                               /* see conn_credit */
+    uint64_t read_us;                                /* when bytes came last; monotonic */
     uint64_t relaxed_ms;                             /* HTTP/2: patience has been given back */
     bool is_touched, is_handle_closed;
     bool is_turned_away; /* one too many: never served */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A request and its handler, the same for every protocol. */
-#include "base/env.h"
 #include "net/conn_private.h"
 #include <stdio.h>
 #include <strings.h>
@@ -18,7 +17,7 @@ struct exchange *conn_begin(struct conn *c)
     *c->last = exchange_ref(x); /* one for the list, one for the protocol */
     c->last = &x->next;
     c->exchanges++;
-    x->begun_us = env_mono_us(env_system());
+    x->begun_us = c->read_us;
     server_add_active(c->server, 1);
     return x;
 }

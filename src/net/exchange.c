@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/val_text.h"
+#include "net/blocks.h"
 #include "net/conn.h"
 #include "net/gzip.h"
 #include <stdio.h>
@@ -10,7 +11,7 @@
 #include <time.h>
 
 /* A writer waits above WAIT_HIGH until the client has taken all but WAIT_LOW. */
-enum { HEADERS_FIRST = 16, HEAD_FIRST = 255 };
+enum { HEAD_FIRST = 255 };
 enum { WAIT_HIGH = 4 * MIB, WAIT_LOW = 1 * MIB, UNSENT_MAX = 256 * MIB };
 
 static struct metric cancelled_total =
@@ -28,18 +29,19 @@ static struct metric replies[] = {
 
 struct exchange *exchange_new(struct loop *loop, struct conn *conn)
 {
-    struct exchange *x = mem_zalloc(sizeof *x);
-    pthread_mutexattr_t recursive;
+    struct exchange *x = blocks_get(sizeof *x);
+    static const pthread_mutex_t recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
     pthread_condattr_t monotonic;
 
+    memset(x, 0, offsetof(struct exchange, few_headers));
+    x->req.headers = x->few_headers;
+    x->req.header_cap = HEADERS_FIRST;
     buf_reserve(&x->req.head, HEAD_FIRST); /* growing it step by step costs more */
     buf_clear(&x->req.head);
     x->refs = 1;
     x->loop = loop;
     x->conn = conn;
-    pthread_mutexattr_init(&recursive);
-    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
-    pthread_mutex_init(&x->lock, &recursive);
+    x->lock = recursive;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&x->room, &monotonic);
@@ -52,8 +54,11 @@ struct header *exchange_add_header(struct exchange *x)
 
     assert(req->header_count < HEADERS_MAX);
     if (req->header_count == req->header_cap) {
-        req->header_cap = req->header_cap ? 2 * req->header_cap : HEADERS_FIRST;
-        req->headers = mem_realloc(req->headers, req->header_cap * sizeof *req->headers);
+        struct header *few = req->headers == x->few_headers ? req->headers : NULL;
+        req->header_cap *= 2;
+        req->headers = mem_realloc(few ? NULL : req->headers, req->header_cap * sizeof *few);
+        if (few)
+            memcpy(req->headers, few, sizeof x->few_headers);
     }
     return &req->headers[req->header_count++];
 }
@@ -71,12 +76,12 @@ void exchange_unref(struct exchange *x)
     pthread_mutex_destroy(&x->lock);
     pthread_cond_destroy(&x->room);
     buf_release(&x->req.head);
-    mem_free(x->req.headers);
+    if (x->req.headers != x->few_headers)
+        mem_free(x->req.headers);
     buf_release(&x->body);
-    buf_release(&x->rep.extra);
+    buf_release(&x->rep.lines);
     buf_release(&x->rep.pending);
-    mem_free(x->rep.content_type);
-    mem_free(x);
+    blocks_put(x);
 }
 
 static bool is_over(const struct exchange *x)
@@ -254,10 +259,16 @@ static void add_header(struct exchange *x, const struct http_header *h)
                   SLICE_ARG(exchange_path(x)));
         return;
     }
-    buf_add_str(&x->rep.extra, h->name);
-    buf_add_str(&x->rep.extra, ": ");
-    buf_add_str(&x->rep.extra, h->value);
-    buf_add_str(&x->rep.extra, "\r\n");
+    size_t name = strlen(h->name), value = strlen(h->value), len = name + value + 4;
+    char *at = x->few_lines + x->rep.few_len;
+    if (x->rep.lines.len || len > sizeof x->few_lines - x->rep.few_len)
+        at = buf_reserve(&x->rep.lines, len);
+    else
+        x->rep.few_len += len;
+    memcpy(at, h->name, name);
+    memcpy(at + name, ": ", 2);
+    memcpy(at + name + 2, h->value, value);
+    memcpy(at + len - 2, "\r\n", 2);
 }
 
 static void count_reply(int status)
@@ -279,7 +290,8 @@ static void start(struct exchange *x, int status, const char *content_type,
     count_reply(status);
     x->rep.is_started = true;
     x->rep.status = status;
-    x->rep.content_type = content_type ? mem_strdup(content_type) : NULL;
+    if (content_type)
+        add_header(x, &(struct http_header){ "Content-Type", content_type });
     for (size_t i = 0; i < count; i++)
         add_header(x, &headers[i]);
 }

@@ -17,7 +17,7 @@ struct http2_stream;
 
 enum body_mode { BODY_UNDECIDED, BODY_COLLECT, BODY_STREAM, BODY_DISCARD };
 
-enum { HEADERS_MAX = 100 };
+enum { HEADERS_MAX = 100, HEADERS_FIRST = 16 };
 
 struct header {
     uint32_t name, name_len, value, value_len; /* in head */
@@ -29,7 +29,7 @@ struct exchange_request {
     struct buf head;                     /* target, names and values */
     size_t target, path_len, target_len; /* the path is the beginning of the target */
     size_t header_count, header_cap;
-    struct header *headers; /* grows: most requests have few, and blocks above 1 KiB are dear */
+    struct header *headers; /* those of the exchange; more are in a block of their own */
     uint64_t content_length;
     bool has_content_length;
     bool is_http10;
@@ -42,8 +42,8 @@ struct exchange_request {
 /* Written by the thread that replies; under the lock. */
 struct exchange_reply {
     int status;
-    char *content_type;
-    struct buf extra;   /* further header lines, ready */
+    size_t few_len;     /* header lines, ready, are in few_lines until that is full */
+    struct buf lines;   /* and then here */
     struct buf pending; /* body bytes that the loop has not taken */
     size_t unsent;      /* pending and what the connection holds */
     bool is_started, is_finished, is_aborted, has_length;
@@ -84,6 +84,9 @@ struct exchange {
     struct exchange_reply rep;
     bool is_posted, is_resuming;
     struct loop_task task;
+
+    struct header few_headers[HEADERS_FIRST]; /* this and what follows is not zeroed */
+    char few_lines[128];
 };
 
 struct exchange *exchange_new(struct loop *loop, struct conn *conn);

@@ -222,12 +222,9 @@ static void put_head(struct http1 *h, const struct exchange *x, bool closes, str
     buf_add_str(out, head_date());
     buf_add_str(out, "\r\nServer: ");
     buf_add_str(out, h->events.server_name);
-    if (rep->content_type) {
-        buf_add_str(out, "\r\nContent-Type: ");
-        buf_add_str(out, rep->content_type);
-    }
     buf_add_str(out, "\r\n");
-    buf_add_slice(out, buf_slice(&rep->extra));
+    buf_add(out, x->few_lines, rep->few_len);
+    buf_add_slice(out, buf_slice(&rep->lines));
     if (is_chunked(x)) {
         buf_add_str(out, "Transfer-Encoding: chunked\r\n");
     } else if (rep->has_length && !head_has_no_body(rep->status)) {

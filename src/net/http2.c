@@ -15,8 +15,8 @@
 #include "net/http2.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "net/blocks.h"
 #include "net/head.h"
-#include <ctype.h>
 #include <nghttp2/nghttp2.h>
 
 enum {
@@ -44,6 +44,7 @@ struct http2_stream {
     bool is_paused, is_body_over;
     struct buf data; /* of the reply; sent up to data_at */
     size_t data_at, untold;
+    bool has_all;     /* what the exchange will ever have is in data */
     bool is_deferred; /* nghttp2 does not ask for data until told */
     bool is_answered;
 };
@@ -52,7 +53,8 @@ struct http2 {
     struct http2_options opt;
     nghttp2_session *session;
     struct http2_stream *first;
-    struct buf *out; /* while frames are put */
+    struct http2_stream *arriving; /* whose headers came last; NULL when it is gone */
+    struct buf *out;               /* while frames are put */
     size_t out_max;
     int patience;
     bool is_broken;
@@ -65,8 +67,9 @@ static struct metric floods =
 
 static struct http2_stream *stream_new(struct http2 *h, int32_t id)
 {
-    struct http2_stream *s = mem_zalloc(sizeof *s);
+    struct http2_stream *s = blocks_get(sizeof *s);
 
+    memset(s, 0, sizeof *s);
     s->id = id;
     s->x = h->opt.events.begin(h->opt.events.ctx);
     s->x->stream = s;
@@ -78,8 +81,10 @@ static struct http2_stream *stream_new(struct http2 *h, int32_t id)
     return s;
 }
 
-static void stream_free(struct http2_stream *s)
+static void stream_free(struct http2 *h, struct http2_stream *s)
 {
+    if (h->arriving == s)
+        h->arriving = NULL;
     *s->prev = s->next;
     if (s->next)
         s->next->prev = s->prev;
@@ -87,7 +92,7 @@ static void stream_free(struct http2_stream *s)
     exchange_unref(s->x);
     buf_release(&s->held);
     buf_release(&s->data);
-    mem_free(s);
+    blocks_put(s);
 }
 
 static struct http2_stream *stream_of(nghttp2_session *session, int32_t id)
@@ -146,9 +151,10 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 {
     struct http2 *h = ctx;
 
-    if (frame->headers.cat == NGHTTP2_HCAT_REQUEST)
-        nghttp2_session_set_stream_user_data(session, frame->hd.stream_id,
-                                             stream_new(h, frame->hd.stream_id));
+    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+        return 0;
+    h->arriving = stream_new(h, frame->hd.stream_id);
+    nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, h->arriving);
     return 0;
 }
 
@@ -175,7 +181,10 @@ static void keep_header(struct http2_stream *s, struct slice name, struct slice 
 {
     struct exchange_request *req = &s->x->req;
 
-    if (slice_is(name, ":method")) {
+    if (name.ptr[0] != ':') {
+        if (!is_host_again(s->x, name, value))
+            add_header(s->x, name, value);
+    } else if (slice_is(name, ":method")) {
         s->method_len = value.len < sizeof s->method ? value.len : sizeof s->method;
         memcpy(s->method, value.ptr, s->method_len);
     } else if (slice_is(name, ":path")) {
@@ -184,8 +193,6 @@ static void keep_header(struct http2_stream *s, struct slice name, struct slice 
         buf_add_slice(&req->head, value);
     } else if (slice_is(name, ":authority")) {
         add_header(s->x, slice_str("host"), value);
-    } else if (name.ptr[0] != ':' && !is_host_again(s->x, name, value)) {
-        add_header(s->x, name, value);
     }
 }
 
@@ -194,7 +201,9 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
                      void *ctx)
 {
     struct http2 *h = ctx;
-    struct http2_stream *s = stream_of(session, frame->hd.stream_id);
+    struct http2_stream *s = h->arriving && h->arriving->id == frame->hd.stream_id
+                                 ? h->arriving
+                                 : stream_of(session, frame->hd.stream_id);
     size_t max = h->opt.events.header_bytes;
 
     (void)flags;
@@ -328,39 +337,57 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
 
 /* ---- replies ---- */
 
-/* Takes what the exchange has, when all before has been sent. True: nothing follows. */
-static bool refill(struct http2_stream *s)
+/* Takes what the exchange has, when all before has been sent. Its lock is held. */
+static void take_data(struct http2_stream *s)
 {
-    struct exchange *x = s->x;
+    struct exchange_reply *rep = &s->x->rep;
 
-    pthread_mutex_lock(&x->lock);
     if (s->data_at == s->data.len) {
         buf_release(&s->data);
-        s->data = x->rep.pending;
+        s->data = rep->pending;
         s->data_at = 0;
-        buf_init(&x->rep.pending, 0);
+        buf_init(&rep->pending, 0);
     }
-    bool is_last = x->rep.is_finished && !x->rep.pending.len;
-    pthread_mutex_unlock(&x->lock);
-    return is_last;
+    s->has_all = rep->is_finished && !rep->pending.len;
+}
+
+static void refill(struct http2_stream *s)
+{
+    if (s->has_all)
+        return;
+    pthread_mutex_lock(&s->x->lock);
+    take_data(s);
+    pthread_mutex_unlock(&s->x->lock);
 }
 
 static ssize_t on_read(nghttp2_session *session, int32_t id, uint8_t *unused, size_t max,
                        uint32_t *flags, nghttp2_data_source *source, void *ctx)
 {
     struct http2_stream *s = source->ptr;
-    bool is_last = refill(s);
-    size_t left = s->data.len - s->data_at;
 
     (void)session, (void)id, (void)unused, (void)ctx;
-    if (!left && !is_last) {
+    refill(s);
+    size_t left = s->data.len - s->data_at;
+    if (!left && !s->has_all) {
         s->is_deferred = true;
         return NGHTTP2_ERR_DEFERRED;
     }
     *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-    if (left <= max && is_last)
+    if (left <= max && s->has_all)
         *flags |= NGHTTP2_DATA_FLAG_EOF;
     return (ssize_t)(left < max ? left : max);
+}
+
+/* The writer of a reply that is whole does not wait, and the exchange ends with its last frame. */
+static void tell_sent(struct http2_stream *s, size_t len)
+{
+    s->untold += len;
+    if (s->has_all && s->x->is_whole)
+        return;
+    if (s->untold >= TELL_BYTES || s->data_at == s->data.len) {
+        exchange_sent(s->x, s->untold);
+        s->untold = 0;
+    }
 }
 
 static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *head,
@@ -376,19 +403,15 @@ static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const ui
     if (len) /* else there may be no data to point into */
         buf_add(h->out, s->data.ptr + s->data_at, len);
     s->data_at += len;
-    s->untold += len;
-    if (s->untold >= TELL_BYTES || s->data_at == s->data.len) {
-        exchange_sent(s->x, s->untold);
-        s->untold = 0;
-    }
+    tell_sent(s, len);
     h->opt.sent(h->opt.events.ctx, s->x, len);
     return 0;
 }
 
-/* A list of headers for nghttp2, which copies them. */
+/* A list of headers for nghttp2, which copies them and puts their names into lower case. */
 struct fields {
-    nghttp2_nv list[REPLY_HEADERS_MAX];
     size_t count;
+    nghttp2_nv list[REPLY_HEADERS_MAX];
 };
 
 static void add_field(struct fields *f, struct slice name, struct slice value)
@@ -398,17 +421,15 @@ static void add_field(struct fields *f, struct slice name, struct slice value)
                                             value.len, NGHTTP2_NV_FLAG_NONE };
 }
 
-/* "Name: value" lines to fields; the names are put into lower case where they lie. */
-static void add_lines(struct fields *f, char *at, size_t len)
+/* "Name: value" lines to fields. */
+static void add_lines(struct fields *f, struct slice lines)
 {
-    char *end = at + len;
+    const char *at = lines.ptr, *end = lines.len ? at + lines.len : at;
 
     while (at < end) {
-        char *colon = memchr(at, ':', (size_t)(end - at));
-        char *line_end = memchr(at, '\r', (size_t)(end - at));
+        const char *colon = memchr(at, ':', (size_t)(end - at));
+        const char *line_end = memchr(at, '\r', (size_t)(end - at));
         assert(colon && line_end); /* as exchange_reply makes them */
-        for (char *p = at; p < colon; p++)
-            *p = (char)tolower((unsigned char)*p);
         add_field(f, slice_of(at, (size_t)(colon - at)),
                   slice_of(colon + 2, (size_t)(line_end - colon - 2)));
         at = line_end + 2;
@@ -421,26 +442,20 @@ static void submit_head(struct http2 *h, struct http2_stream *s)
     const struct exchange_reply *rep = &s->x->rep;
     nghttp2_data_provider body = { .source.ptr = s, .read_callback = on_read };
     bool has_body = s->x->req.method != METHOD_HEAD && !head_has_no_body(rep->status);
-    struct fields f = { .count = 0 };
     char status[HEAD_DIGITS], length[HEAD_DIGITS];
-    struct buf lines; /* a copy, whose names may be changed */
+    struct fields f; /* large: not zeroed */
 
+    f.count = 0;
     add_field(&f, slice_str(":status"), head_number((uint64_t)rep->status, status));
     add_field(&f, slice_str("date"), slice_str(head_date()));
     add_field(&f, slice_str("server"), slice_str(h->opt.events.server_name));
-    if (rep->content_type)
-        add_field(&f, slice_str("content-type"), slice_str(rep->content_type));
-    if (rep->has_length && !head_has_no_body(rep->status)) {
+    if (rep->has_length && !head_has_no_body(rep->status))
         add_field(&f, slice_str("content-length"), head_number(rep->pending.len, length));
-    }
-    buf_init(&lines, 0);
-    if (rep->extra.len) {
-        buf_add_slice(&lines, buf_slice(&rep->extra));
-        add_lines(&f, lines.ptr, lines.len);
-    }
+    add_lines(&f, slice_of(s->x->few_lines, rep->few_len));
+    add_lines(&f, buf_slice(&rep->lines));
     nghttp2_submit_response(h->session, s->id, f.list, f.count, has_body ? &body : NULL);
-    buf_release(&lines);
     s->x->is_head_written = true;
+    take_data(s);
 }
 
 void http2_ready(struct http2 *h, struct exchange *x)
@@ -465,7 +480,8 @@ void http2_ready(struct http2 *h, struct exchange *x)
 /* The last frame of the reply has been put. */
 static void finish_reply(struct http2 *h, struct http2_stream *s)
 {
-    if (!exchange_is_over(s->x)) /* to HEAD: what the handler still says is not wanted */
+    if (!s->has_all &&
+        !exchange_is_over(s->x)) /* to HEAD: what the handler still says is not wanted */
         return;
     s->is_answered = true;
     drop_held(h, s);
@@ -517,7 +533,7 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
     if (s->held.len) /* the stream's window is gone, the connection's is not */
         nghttp2_session_consume_connection(session, s->held.len);
     h->opt.gone(h->opt.events.ctx, s->x);
-    stream_free(s);
+    stream_free(h, s);
     return 0;
 }
 
@@ -567,9 +583,38 @@ static void announce(struct http2 *h)
     nghttp2_session_set_local_window_size(h->session, NGHTTP2_FLAG_NONE, 0, SESSION_WINDOW);
 }
 
+/* ---- its memory ---- */
+
+static void *get(size_t bytes, void *unused)
+{
+    (void)unused;
+    return blocks_get(bytes);
+}
+
+static void put(void *ptr, void *unused)
+{
+    (void)unused;
+    blocks_put(ptr);
+}
+
+static void *get_zeroed(size_t count, size_t bytes, void *unused)
+{
+    (void)unused;
+    if (bytes && count > SIZE_MAX / bytes)
+        return NULL;
+    return memset(blocks_get(count * bytes), 0, count * bytes);
+}
+
+static void *resize(void *ptr, size_t bytes, void *unused)
+{
+    (void)unused;
+    return blocks_resize(ptr, bytes);
+}
+
 struct http2 *http2_new(const struct http2_options *opt)
 {
     struct http2 *h = mem_zalloc(sizeof *h);
+    nghttp2_mem memory = { NULL, get, put, get_zeroed, resize };
     nghttp2_session_callbacks *cbs;
     nghttp2_option *option;
 
@@ -581,7 +626,7 @@ struct http2 *http2_new(const struct http2_options *opt)
     nghttp2_option_set_no_auto_window_update(option, 1);
     nghttp2_option_set_no_closed_streams(option, 1);
     nghttp2_option_set_stream_reset_rate_limit(option, RESET_BURST, RESETS_PER_S);
-    if (nghttp2_session_server_new2(&h->session, cbs, h, option))
+    if (nghttp2_session_server_new3(&h->session, cbs, h, option, &memory))
         BUG("nghttp2 makes no session");
     nghttp2_option_del(option);
     nghttp2_session_callbacks_del(cbs);
@@ -596,7 +641,7 @@ void http2_free(struct http2 *h)
         return;
     nghttp2_session_del(h->session);
     while (h->first)
-        stream_free(h->first);
+        stream_free(h, h->first);
     mem_free(h);
 }
 

@@ -3,32 +3,44 @@
  * One turn: timers, turn-end tasks, poll, turn-end tasks. Calls from other
  * threads go through a list and one eventfd; libuv's own uv_async is not used,
  * because 1.44 spins in it while the sender is preempted.
+ *
+ * Timers share one timerfd. With libuv's, each wait would have an end, for which
+ * the kernel sets a timer and takes it back: under load the dearest part of a turn.
  */
 #include "net/loop.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "net/blocks.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 #include <uv.h>
 
+enum { BLOCKS_KEEP = 4 * MIB };
+
 struct loop {
     uv_loop_t uv;
-    uv_poll_t wake;
+    uv_poll_t wake, alarm;
     uv_prepare_t prepare;
     uv_check_t check;
-    int wake_fd;
+    int wake_fd, alarm_fd;
+    uint64_t alarm_ms;         /* monotonic; 0 = not set */
+    struct loop_timer *timers; /* those that run; few */
     pthread_mutex_t lock;
     struct loop_task *first, **last; /* from other threads */
     struct loop_task *turn_first, **turn_last;
+    struct blocks *blocks;
     pthread_t thread;
     atomic_bool is_running, is_stopping;
 };
 
 struct loop_timer {
-    uv_timer_t handle;
+    struct loop *loop;
+    struct loop_timer *next, **prev; /* prev NULL: it does not run */
+    uint64_t due_ms, repeat_ms;
     void (*fn)(void *ctx);
     void *ctx;
 };
@@ -81,19 +93,49 @@ static void on_check(uv_check_t *handle)
     run_turn_end(handle->data);
 }
 
-/* Makes the wake-up event. 0, or why not. */
+/* Watches a descriptor that was just made, -1 when that failed with errno. 0, or why not. */
+static int watch(struct loop *loop, uv_poll_t *handle, int fd)
+{
+    if (fd < 0)
+        return uv_translate_sys_error(errno);
+    int why = fault_hit("loop.poll") ? UV_ENOMEM : uv_poll_init(&loop->uv, handle, fd);
+    if (why)
+        close(fd);
+    return why;
+}
+
 static int open_wake(struct loop *loop)
 {
     loop->wake_fd =
         fault_errno("loop.eventfd", EMFILE) ? -1 : eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (loop->wake_fd < 0)
-        return uv_translate_sys_error(errno);
-    int why =
-        fault_hit("loop.poll") ? UV_ENOMEM : uv_poll_init(&loop->uv, &loop->wake, loop->wake_fd);
+    return watch(loop, &loop->wake, loop->wake_fd);
+}
+
+static int open_alarm(struct loop *loop)
+{
+    loop->alarm_fd = fault_errno("loop.timerfd", EMFILE)
+                         ? -1
+                         : timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    return watch(loop, &loop->alarm, loop->alarm_fd);
+}
+
+/* 0, or why not. */
+static int open_both(struct loop *loop)
+{
+    int why = open_wake(loop);
+
     if (why)
-        close(loop->wake_fd);
+        return why;
+    why = open_alarm(loop);
+    if (!why)
+        return 0;
+    uv_close((uv_handle_t *)&loop->wake, NULL);
+    uv_run(&loop->uv, UV_RUN_DEFAULT);
+    close(loop->wake_fd);
     return why;
 }
+
+static void on_alarm(uv_poll_t *handle, int status, int events);
 
 enum errc loop_new(struct loop **out, struct error *err)
 {
@@ -101,7 +143,7 @@ enum errc loop_new(struct loop **out, struct error *err)
     int why = fault_hit("loop.init") ? UV_EMFILE : uv_loop_init(&loop->uv);
 
     if (!why) {
-        why = open_wake(loop);
+        why = open_both(loop);
         if (why)
             uv_loop_close(&loop->uv);
     }
@@ -110,12 +152,14 @@ enum errc loop_new(struct loop **out, struct error *err)
         return fail(err, ERR_LIMIT, "cannot make an event loop: %s", uv_strerror(why));
     }
     pthread_mutex_init(&loop->lock, NULL);
+    loop->blocks = blocks_new(BLOCKS_KEEP);
     loop->last = &loop->first;
     loop->turn_last = &loop->turn_first;
     uv_prepare_init(&loop->uv, &loop->prepare);
     uv_check_init(&loop->uv, &loop->check);
-    loop->wake.data = loop->prepare.data = loop->check.data = loop;
+    loop->wake.data = loop->alarm.data = loop->prepare.data = loop->check.data = loop;
     uv_poll_start(&loop->wake, UV_READABLE, on_wake);
+    uv_poll_start(&loop->alarm, UV_READABLE, on_alarm);
     uv_prepare_start(&loop->prepare, on_prepare);
     uv_check_start(&loop->check, on_check);
     *out = loop;
@@ -134,6 +178,7 @@ void loop_free(struct loop *loop)
     run_tasks(late);
     run_turn_end(loop);
     uv_close((uv_handle_t *)&loop->wake, NULL);
+    uv_close((uv_handle_t *)&loop->alarm, NULL);
     uv_close((uv_handle_t *)&loop->prepare, NULL);
     uv_close((uv_handle_t *)&loop->check, NULL);
     uv_run(&loop->uv, UV_RUN_DEFAULT); /* close callbacks */
@@ -141,7 +186,9 @@ void loop_free(struct loop *loop)
     if (uv_loop_close(&loop->uv))
         log_warn("net", "the loop was freed with open handles");
     close(loop->wake_fd);
+    close(loop->alarm_fd);
     pthread_mutex_destroy(&loop->lock);
+    blocks_free(loop->blocks);
     mem_free(loop);
 }
 
@@ -154,8 +201,10 @@ void loop_run(struct loop *loop)
 {
     loop->thread = pthread_self();
     atomic_store(&loop->is_running, true);
+    blocks_use(loop->blocks);
     if (!atomic_load(&loop->is_stopping))
         uv_run(&loop->uv, UV_RUN_DEFAULT);
+    blocks_use(NULL);
     atomic_store(&loop->is_running, false);
 }
 
@@ -163,7 +212,9 @@ void loop_step(struct loop *loop)
 {
     loop->thread = pthread_self();
     atomic_store(&loop->is_running, true);
+    blocks_use(loop->blocks);
     uv_run(&loop->uv, UV_RUN_NOWAIT);
+    blocks_use(NULL);
     atomic_store(&loop->is_running, false);
 }
 
@@ -222,43 +273,90 @@ void loop_at_turn_end(struct loop *loop, struct loop_task *task)
 
 /* ---- timers ---- */
 
+/* The alarm goes off when the next one is due. */
+static void set_alarm(struct loop *loop)
+{
+    uint64_t due_ms = 0;
+
+    for (const struct loop_timer *t = loop->timers; t; t = t->next)
+        if (!due_ms || t->due_ms < due_ms)
+            due_ms = t->due_ms;
+    if (due_ms == loop->alarm_ms)
+        return;
+    loop->alarm_ms = due_ms;
+    struct itimerspec at = { .it_value = { .tv_sec = (time_t)(due_ms / 1000),
+                                           .tv_nsec = (long)(due_ms % 1000) * 1000000 } };
+    timerfd_settime(loop->alarm_fd, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
+static struct loop_timer *find_due(const struct loop *loop, uint64_t now_ms)
+{
+    struct loop_timer *t = loop->timers;
+
+    while (t && t->due_ms > now_ms)
+        t = t->next;
+    return t;
+}
+
+static void on_alarm(uv_poll_t *handle, int status, int events)
+{
+    struct loop *loop = handle->data;
+    uint64_t now_ms = uv_hrtime() / 1000000, count;
+    struct loop_timer *t;
+
+    (void)status, (void)events;
+    if (read(loop->alarm_fd, &count, sizeof count) < 0 && errno != EAGAIN)
+        log_error("net", "reading the alarm failed: %s", strerror(errno));
+    while (!atomic_load(&loop->is_stopping) && (t = find_due(loop, now_ms))) {
+        if (t->repeat_ms)
+            t->due_ms = now_ms + t->repeat_ms;
+        else
+            loop_timer_stop(t);
+        t->fn(t->ctx); /* it may free the timer */
+    }
+    set_alarm(loop);
+}
+
 struct loop_timer *loop_timer_new(struct loop *loop, void (*fn)(void *ctx), void *ctx)
 {
     struct loop_timer *t = mem_zalloc(sizeof *t);
 
-    uv_timer_init(&loop->uv, &t->handle);
-    t->handle.data = t;
+    t->loop = loop;
     t->fn = fn;
     t->ctx = ctx;
     return t;
 }
 
-static void on_timer(uv_timer_t *handle)
-{
-    struct loop_timer *t = handle->data;
-
-    t->fn(t->ctx);
-}
-
 void loop_timer_start(struct loop_timer *t, uint64_t ms, uint64_t repeat_ms)
 {
-    uv_timer_start(&t->handle, on_timer, ms, repeat_ms);
+    struct loop *loop = t->loop;
+
+    loop_timer_stop(t);
+    t->due_ms = uv_hrtime() / 1000000 + ms + 1; /* never early */
+    t->repeat_ms = repeat_ms;
+    t->prev = &loop->timers;
+    t->next = loop->timers;
+    if (t->next)
+        t->next->prev = &t->next;
+    loop->timers = t;
+    set_alarm(loop);
 }
 
 void loop_timer_stop(struct loop_timer *t)
 {
-    uv_timer_stop(&t->handle);
-}
-
-static void timer_closed(uv_handle_t *handle)
-{
-    mem_free(handle->data);
+    if (!t->prev)
+        return;
+    *t->prev = t->next;
+    if (t->next)
+        t->next->prev = t->prev;
+    t->prev = NULL;
 }
 
 void loop_timer_free(struct loop_timer *t)
 {
     if (t)
-        uv_close((uv_handle_t *)&t->handle, timer_closed);
+        loop_timer_stop(t);
+    mem_free(t);
 }
 
 uint64_t loop_now_ms(const struct loop *loop)

@@ -18,12 +18,17 @@
 #include "server/request.h"
 #include "server/router.h"
 
+/* Of a password that a worker compares. */
+struct proof {
+    struct identity who;
+    struct error err; /* why it was refused */
+};
+
 /* What a request needs until its handler runs; loop thread, except prove_run. */
 struct admission {
     struct request *r;
-    struct identity who;
+    struct proof *proof; /* in the arena; few have one, and it is large */
     struct loop_task task;
-    struct error err;       /* why the password was refused */
     bool is_held;           /* its password waits or is compared */
     bool is_gone;           /* the client left meanwhile */
     struct admission *next; /* in the queue of passwords */
@@ -315,20 +320,22 @@ static void deliver_held(struct admission *a)
 static void proof_end(struct admission *a)
 {
     struct request *r = a->r;
-    enum errc rc = a->err.code;
+    struct identity *who = &a->proof->who;
+    struct error *err = &a->proof->err;
+    enum errc rc = err->code;
 
     a->is_held = false;
     if (a->is_gone) {
-        identity_release(&a->who);
+        identity_release(who);
         request_unref(r);
         return;
     }
     if (rc == OK)
-        rc = check_rights(r, &a->who, &a->err);
-    identity_release(&a->who);
+        rc = check_rights(r, who, err);
+    identity_release(who);
     if (rc != OK) {
         r->is_whole = true;
-        refuse(r, &a->err);
+        refuse(r, err);
     } else if (r->route->runs_on == ON_HEADERS) {
         r->is_whole = true;
         r->route->handler(r);
@@ -342,8 +349,8 @@ static void prove_run(struct job *job)
     struct request *r = CONTAINER_OF(job, struct request, job);
     struct admission *a = r->admission;
 
-    if (auth_prove(r->ctx->auth, &a->who, &a->err) == OK)
-        a->err.code = OK;
+    if (auth_prove(r->ctx->auth, &a->proof->who, &a->proof->err) == OK)
+        a->proof->err.code = OK;
     loop_post(r->ctx->loop, &a->task);
 }
 
@@ -355,7 +362,7 @@ static void start_proofs(struct server_ctx *ctx)
         struct admission *a = q->first;
         q->first = a->next;
         q->waiting--;
-        if (!a->is_gone && pool_post(ctx->pool, &a->r->job, &a->err) == OK)
+        if (!a->is_gone && pool_post(ctx->pool, &a->r->job, &a->proof->err) == OK)
             q->running++;
         else
             proof_end(a);
@@ -372,17 +379,21 @@ static void on_proven(struct loop_task *task)
     start_proofs(ctx);
 }
 
-static void hold(struct request *r)
+/* Takes over what the identity owns. */
+static void hold(struct request *r, struct identity *who)
 {
     struct admission *a = r->admission;
     struct proof_queue *q = &r->ctx->proofs;
+    struct error err = { 0 };
 
     if (q->waiting == PROOFS_WAITING) {
-        fail(&a->err, ERR_BUSY, "too many passwords wait to be compared");
-        identity_release(&a->who);
-        refuse(r, &a->err);
+        fail(&err, ERR_BUSY, "too many passwords wait to be compared");
+        identity_release(who);
+        refuse(r, &err);
         return;
     }
+    a->proof = ARENA_NEW(r->arena, struct proof);
+    a->proof->who = *who;
     a->is_held = true;
     a->task.run = on_proven;
     r->job.run = prove_run;
@@ -415,7 +426,7 @@ void request_take_stream(struct request *r, exchange_piece_fn piece_fn, void (*g
     exchange_want_stream(r->x, on_piece, a);
 }
 
-static enum errc check_head(struct request *r, struct error *err)
+static enum errc check_head(struct request *r, struct identity *who, struct error *err)
 {
     struct server_ctx *ctx = r->ctx;
     struct slice path;
@@ -427,11 +438,11 @@ static enum errc check_head(struct request *r, struct error *err)
         rc = find_route(r, &path, err);
     if (rc != OK || r->route->role == ROLE_NONE)
         return rc;
-    rc = auth_check(ctx->auth, exchange_header(r->x, "authorization"), ctx->settings->auth,
-                    &r->admission->who, err);
-    r->claimed = arena_copy(r->arena, slice_str(r->admission->who.user));
-    if (rc == OK && r->admission->who.state != AUTH_UNPROVEN)
-        rc = check_rights(r, &r->admission->who, err);
+    rc = auth_check(ctx->auth, exchange_header(r->x, "authorization"), ctx->settings->auth, who,
+                    err);
+    r->claimed = arena_copy(r->arena, slice_str(who->user));
+    if (rc == OK && who->state != AUTH_UNPROVEN)
+        rc = check_rights(r, who, err);
     return rc;
 }
 
@@ -439,13 +450,14 @@ void admit_headers(void *arg, struct exchange *x)
 {
     struct server_ctx *ctx = arg;
     struct request *r = request_new(ctx, x);
+    struct identity who = { 0 };
     struct error err = { 0 };
 
     r->admission = ARENA_NEW(r->arena, struct admission);
     r->admission->r = r;
     atomic_fetch_add(&ctx->requests, 1);
-    enum errc rc = check_head(r, &err);
-    bool is_unproven = r->admission->who.state == AUTH_UNPROVEN;
+    enum errc rc = check_head(r, &who, &err);
+    bool is_unproven = who.state == AUTH_UNPROVEN;
     if (rc == OK)
         rc = check_params(r, &err);
     if (rc == OK)
@@ -453,14 +465,14 @@ void admit_headers(void *arg, struct exchange *x)
     if (rc == OK && atomic_load(&ctx->is_draining) && r->route->role != ROLE_NONE)
         rc = fail(&err, ERR_BUSY, "the server is shutting down");
     if (rc != OK || !is_unproven)
-        identity_release(&r->admission->who);
+        identity_release(&who);
     if (rc != OK) {
         refuse(r, &err);
         return;
     }
     exchange_set_user(x, r);
     if (is_unproven) {
-        hold(r);
+        hold(r, &who);
     } else if (r->route->runs_on == ON_HEADERS) {
         r->is_whole = true;
         r->route->handler(r);

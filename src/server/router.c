@@ -50,10 +50,9 @@ static struct slice path_part(const char *pattern)
     return slice_of(pattern, (size_t)(strchrnul(pattern, '?') - pattern));
 }
 
-/* Compares segment by segment; captures go to params. */
-static bool path_matches(const char *pattern, struct slice path, struct slice *params)
+/* Compares with what is left of a pattern segment by segment; captures go to params. */
+static bool path_matches(struct slice rest, struct slice path, struct slice *params)
 {
-    struct slice rest = path_part(pattern);
     size_t captured = 0;
 
     while (rest.len && path.len) {
@@ -79,6 +78,7 @@ enum { LISTS = 128, ROWS_MAX = 512 };
 
 static struct entry {
     const struct route *row;
+    struct slice path; /* without parameters */
     struct entry *next;
 } entries[ROWS_MAX], *lists[LISTS];
 static pthread_once_t lists_made = PTHREAD_ONCE_INIT;
@@ -103,7 +103,7 @@ static struct entry **list_of(struct slice begin)
 
 static void add_row(struct entry *e)
 {
-    struct slice path = path_part(e->row->path);
+    struct slice path = e->path;
     size_t two = beginning(path, 2);
     bool is_literal = two && !memchr(path.ptr, '{', two);
     struct entry **at = list_of(slice_of(path.ptr, is_literal ? two : beginning(path, 1)));
@@ -121,6 +121,7 @@ static void make_lists(void)
         for (const struct route *row = tables[t]; row->path; row++) {
             assert(count < ROWS_MAX);
             entries[count].row = row;
+            entries[count].path = path_part(row->path);
             add_row(&entries[count++]);
         }
     }
@@ -133,7 +134,7 @@ static void find_in(const struct entry *e, struct slice path, enum http_method m
 
     for (; e; e = e->next) {
         const struct route *row = e->row;
-        if (!path_matches(row->path, path, params))
+        if (!slice_eq(path, e->path) && !path_matches(e->path, path, params))
             continue;
         out->allowed |= row->methods;
         if (!out->route && row->methods & method) {

@@ -313,9 +313,10 @@ static enum errc code_of(const char *point)
         const char *point;
         enum errc code;
     } rows[] = {
-        { "loop.init", ERR_LIMIT },  { "loop.eventfd", ERR_LIMIT },
-        { "loop.poll", ERR_LIMIT },  { "server.poll", ERR_LIMIT },
-        { "server.bind", ERR_BUSY }, { "server.resolve", ERR_INVALID },
+        { "loop.init", ERR_LIMIT },        { "loop.eventfd", ERR_LIMIT },
+        { "loop.poll", ERR_LIMIT },        { "loop.timerfd", ERR_LIMIT },
+        { "server.poll", ERR_LIMIT },      { "server.bind", ERR_BUSY },
+        { "server.resolve", ERR_INVALID },
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)

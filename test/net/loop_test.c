@@ -56,6 +56,49 @@ static void timers_repeat_until_stopped(void **state)
     loop_free(c.loop);
 }
 
+static void free_itself(void *ctx)
+{
+    struct counter *c = ctx;
+
+    c->ticks++;
+    loop_timer_free(c->timer);
+    c->timer = NULL;
+}
+
+static void stop_the_loop(void *ctx)
+{
+    loop_stop(ctx);
+}
+
+static void never(void *ctx)
+{
+    (void)ctx;
+    fail_msg("a stopped timer has run");
+}
+
+/* Three that are due together, in whatever order: one ends itself, one is stopped, one is late. */
+static void a_timer_may_be_freed_by_its_own_call(void **state)
+{
+    struct counter c = { .loop = new_loop() };
+    struct loop_timer *stopped = loop_timer_new(c.loop, never, NULL);
+    struct loop_timer *last = loop_timer_new(c.loop, stop_the_loop, c.loop);
+
+    (void)state;
+    c.timer = loop_timer_new(c.loop, free_itself, &c);
+    loop_timer_start(stopped, 1, 1);
+    loop_timer_start(last, 10000, 0);
+    loop_timer_start(c.timer, 1, 1);
+    loop_timer_stop(stopped);
+    loop_timer_start(last, 20, 0); /* again, earlier */
+    loop_run(c.loop);
+    assert_int_equal(c.ticks, 1);
+    loop_timer_stop(last); /* it has run: nothing happens */
+    loop_timer_free(last);
+    loop_timer_free(stopped);
+    loop_timer_free(NULL);
+    loop_free(c.loop);
+}
+
 static void run_counted(struct loop_task *task)
 {
     struct counter *c = CONTAINER_OF(task, struct counted, task)->c;
@@ -143,6 +186,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(timers_repeat_until_stopped),
+        cmocka_unit_test(a_timer_may_be_freed_by_its_own_call),
         cmocka_unit_test(posts_from_threads_all_arrive),
         cmocka_unit_test(work_for_the_end_of_a_turn_is_done_in_it),
         cmocka_unit_test(what_is_posted_after_the_end_still_runs_when_freed),
