@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A file system that is really full, below what the store keeps free: a tmpfs that only this program sees. */
-#define _GNU_SOURCE
 #include "fixture.h"
 
 #include "store/kv.h"
