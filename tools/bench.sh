@@ -35,6 +35,11 @@ program=build/release/bench/$NAME
 for script in "bench/$NAME.sh" "bench/$NAME.py"; do
     [ -x "$script" ] && program=$script
 done
+# What it is linked with may have been installed just now.
+if [ ! -x "$program" ]; then
+    cmake build/release > build/release/configure.log
+    tools/build.sh release
+fi
 
 BENCH_COMMIT=$(git describe --always --dirty --exclude '*' 2> /dev/null || echo unknown)
 BENCH_DIR=$(mktemp -d "${TMPDIR:-build}/bench.XXXXXX")

@@ -34,7 +34,7 @@ command -v node > /dev/null || packages_test+=(nodejs)
 command -v npm > /dev/null || packages_test+=(npm)
 packages_package=(debhelper lintian)
 # What the retrieval benchmark searches among; whom txn is compared with; what http is driven by.
-packages_bench=(debian-policy debian-faq developers-reference doc-debian postgresql-15 nghttp2-client openssl)
+packages_bench=(debian-policy debian-faq developers-reference doc-debian postgresql-15 libpq-dev nghttp2-client openssl)
 faiss=${THEMIS_FAISS:-source}
 
 # What llama.cpp and FAISS are built for, and where that is put.

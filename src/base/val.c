@@ -450,13 +450,26 @@ static int order(struct val a, struct val b, const struct collator *c, unsigned 
     return 0;
 }
 
+/* Nearly all numbers and many strings are small: their tags tell most. */
+static inline bool are_small_ints(uint8_t a, uint8_t b)
+{
+    return a >= TAG_SMALL && a < TAG_STRING && b >= TAG_SMALL && b < TAG_STRING;
+}
+
 int val_compare(struct val a, struct val b, const struct collator *c)
 {
+    if (a.at && b.at && are_small_ints(*a.at, *b.at))
+        return (int)*a.at - (int)*b.at;
     return order(a, b, c, 0);
 }
 
 bool val_equal(struct val a, struct val b)
 {
+    if (a.at && b.at && are_small_ints(*a.at, *b.at))
+        return *a.at == *b.at;
+    if (a.at && b.at && *a.at >= TAG_SHORT && *a.at <= TAG_SHORT_LAST && *b.at >= TAG_SHORT &&
+        *b.at <= TAG_SHORT_LAST)
+        return *a.at == *b.at && !memcmp(a.at + 1, b.at + 1, (size_t)(*a.at - TAG_SHORT));
     return order(a, b, NULL, 0) == 0;
 }
 

@@ -33,7 +33,7 @@ enum errc exec_value(struct exec *x, const struct expr *e, struct val *row, stru
     struct arena_mark mark = arena_mark(arena);
     enum errc rc = expr_eval(e, row, arena, &x->env, out, err);
 
-    if (rc == OK && arena_used(arena) - mark.total > GARBAGE_MAX)
+    if (rc == OK && arena != x->scratch && arena_used(arena) - mark.total > GARBAGE_MAX)
         compact(x, arena, mark, out);
     return rc;
 }
@@ -55,13 +55,10 @@ enum errc exec_test(struct exec *x, struct expr *const *filters, size_t count, s
 {
     struct arena_mark mark = arena_mark(x->scratch);
     enum errc rc = OK;
-    struct val v;
 
     *passes = true;
-    for (size_t i = 0; rc == OK && *passes && i < count; i++) {
-        rc = expr_eval(filters[i], row, x->scratch, &x->env, &v, err);
-        *passes = rc == OK && val_truth(v);
-    }
+    for (size_t i = 0; rc == OK && *passes && i < count; i++)
+        rc = expr_test(filters[i], row, x->scratch, &x->env, passes, err);
     arena_rewind(x->scratch, mark);
     return rc;
 }

@@ -19,7 +19,9 @@ struct scan_state {
     struct val *list;              /* values that are looked up one after the other */
     size_t at, count;
     struct index_range range;
-    struct intern seen; /* keys that an earlier access gave */
+    bool may_repeat;    /* several lookups may find the same document */
+    struct intern seen; /* keys that an earlier one gave */
+    uint64_t skip;      /* so many more documents are passed over */
     unsigned since_poll;
 };
 
@@ -159,6 +161,7 @@ static enum errc scan_next(struct op *op, const struct source *src, struct batch
             if (rc != OK || !s->row)
                 break;
             arena_reset(op->kept);
+            s->skip = op->n->scan->skip;
             rc = src->open(op, s, c, err);
         }
         if (rc == OK)
@@ -193,6 +196,10 @@ static enum errc all_step(struct op *op, struct scan_state *s, const struct coll
     if (!*has)
         return doc_iter_check(s->docs, err);
     op->x->stats->scanned_full++;
+    if (s->skip) {
+        s->skip--;
+        return count_offer(op, &s->since_poll, true, err);
+    }
     return scan_offer(op, s->row, doc, &s->since_poll, err);
 }
 
@@ -283,6 +290,14 @@ static bool has_sources(const struct scan *scan, const struct index_def *index)
     return true;
 }
 
+static bool is_expanded(const struct index_def *index)
+{
+    for (size_t i = 0; i < index->field_count; i++)
+        if (index->fields[i].is_expanded)
+            return true;
+    return false;
+}
+
 /* The next access; its range is scanned at once, its list value by value. */
 static enum errc next_access(struct op *op, struct scan_state *s, const struct collection *c,
                              struct error *err)
@@ -295,6 +310,7 @@ static enum errc next_access(struct op *op, struct scan_state *s, const struct c
         return fail_num(err, 1212, "index %llu does not exist any more",
                         (unsigned long long)a->index);
     s->is_listed = s->index->kind == INDEX_PRIMARY || a->geo == ACCESS_NEAR;
+    s->may_repeat = op->n->scan->access_count > 1 || (a->in && is_expanded(s->index));
     if (!a->geo != (s->index->kind != INDEX_GEO))
         return fail_num(err, 1212, "index %llu is of another kind", (unsigned long long)a->index);
     s->count = s->at = 0;
@@ -321,6 +337,7 @@ static enum errc index_open(struct op *op, struct scan_state *s, const struct co
         if (scan->projections[i].source < LIMIT_INDEX_FIELDS)
             s->wanted |= 1u << scan->projections[i].source;
     s->access = 0;
+    s->may_repeat = false;
     s->seen = (struct intern){ .arena = op->kept };
     return next_access(op, s, c, err);
 }
@@ -405,7 +422,7 @@ static enum errc offer_listed(struct op *op, struct scan_state *s, const struct 
     else if (!slice_eq(name, c->name))
         return OK;
     op->x->stats->scanned_index++;
-    if (op->n->scan->access_count > 1) {
+    if (s->may_repeat) {
         bool is_new;
         intern_add(&s->seen, key, &is_new);
         if (!is_new)
@@ -419,9 +436,15 @@ static enum errc offer_scanned(struct op *op, struct scan_state *s, const struct
 {
     bool is_new = true;
 
-    if (op->n->scan->access_count > 1)
+    if (s->may_repeat)
         intern_add(&s->seen, key, &is_new);
-    return is_new ? offer_entry(op, s, c, key, err) : OK;
+    if (!is_new)
+        return OK;
+    if (!s->skip)
+        return offer_entry(op, s, c, key, err);
+    s->skip--;
+    op->x->stats->scanned_index++;
+    return count_offer(op, &s->since_poll, true, err);
 }
 
 /* The next entry's key; *has false: a listed key comes next, or the end. */

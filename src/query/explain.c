@@ -97,62 +97,6 @@ static void put_line(struct explain *e, const struct node *n)
     buf_release(&text);
 }
 
-/* ---- estimates ---- */
-
-/* Documents that the node finds for one row, before its filters. */
-static double found_rows(const struct explain *e, const struct node *n)
-{
-    const struct collection *c = catalog_collection_by_id(e->catalog, n->collection);
-    uint64_t count = 0;
-    double rows = 0;
-
-    if (n->kind == NODE_VECTOR)
-        return (double)n->limit;
-    if (!c || doc_count(query_txn(e->q), c, &count, NULL) != OK)
-        return 1;
-    if (n->kind != NODE_INDEX)
-        return (double)count;
-    for (uint32_t i = 0; i < n->scan->access_count; i++)
-        rows += plan_guess(query_txn(e->q), c, &n->scan->accesses[i], (double)count);
-    return rows < (double)count ? rows : (double)count;
-}
-
-/* Of a lookup the filters mostly repeat what was looked up; of a full scan half is assumed. */
-static double scan_rows(const struct explain *e, const struct node *n)
-{
-    double rows = found_rows(e, n);
-
-    if (n->kind == NODE_HASH_JOIN)
-        return rows > 10 ? rows / 10 : 1;
-    return n->kind == NODE_ENUM_COLLECTION && n->scan->filter_count ? rows / 2 : rows;
-}
-
-/* Rows that leave the node when so many enter it. */
-static double rows_out(const struct explain *e, const struct node *n, double in)
-{
-    switch ((enum node_kind)n->kind) {
-    case NODE_ENUM_LIST:
-        return in * 100;
-    case NODE_ENUM_COLLECTION:
-    case NODE_INDEX:
-    case NODE_HASH_JOIN:
-    case NODE_VECTOR:
-        return in * scan_rows(e, n);
-    case NODE_TRAVERSE:
-        return in * (n->walk->max < 8 ? 1u << (2 * n->walk->max) : 65536);
-    case NODE_PATHS:
-        return in * 4;
-    case NODE_FILTER:
-        return in / 2;
-    case NODE_LIMIT:
-        return n->limit >= 0 && (double)n->limit < in ? (double)n->limit : in;
-    case NODE_COLLECT:
-        return n->expr_count ? in * 0.8 : 1;
-    default:
-        return in;
-    }
-}
-
 /* ---- nodes ---- */
 
 static const char *const geo_words[] = { [ACCESS_PLAIN] = "",
@@ -241,6 +185,8 @@ static void put_scan(struct explain *e, const struct node *n)
     if (c)
         put_indexes(e, n, c);
     put_projections(e, n->scan);
+    if (n->scan->skip)
+        put_number(e, "skip", (int64_t)n->scan->skip);
     put_number(e, "filters", n->scan->filter_count);
     if (n->scan->filter_count != 1)
         return;
@@ -424,7 +370,7 @@ static struct estimate put_nodes(struct explain *e, const struct node *last)
         nodes[--i] = n;
     val_open_array(e->b);
     for (; i < count; i++) {
-        so_far.rows = rows_out(e, nodes[i], so_far.rows);
+        so_far.rows = plan_guess_out(query_txn(e->q), nodes[i], so_far.rows);
         so_far.cost += so_far.rows;
         put_node(e, nodes[i], so_far);
     }

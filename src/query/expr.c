@@ -24,6 +24,13 @@ static enum errc eval(struct eval *c, const struct expr *e, struct val *out);
 static enum errc eval_attr(struct eval *c, const struct expr *e, struct val *out);
 static enum errc eval_binary(struct eval *c, const struct expr *e, struct val *out);
 
+static inline struct val member(struct val object, const struct expr *e)
+{
+    struct val out;
+
+    return val_find_hashed(object, e->name, e->hash, &out) ? out : val_null;
+}
+
 /* Most operands are of kinds that need no call, or one less. */
 static inline enum errc operand(struct eval *c, const struct expr *e, struct val *out)
 {
@@ -35,7 +42,10 @@ static inline enum errc operand(struct eval *c, const struct expr *e, struct val
         *out = e->val;
         return OK;
     case EXPR_ATTR:
-        return eval_attr(c, e, out);
+        if (e->kids[0]->kind != EXPR_REG)
+            return eval_attr(c, e, out);
+        *out = member(c->row[e->kids[0]->reg], e);
+        return OK;
     case EXPR_BINARY:
         return eval_binary(c, e, out);
     default:
@@ -625,8 +635,8 @@ static enum errc eval_attr(struct eval *c, const struct expr *e, struct val *out
     struct val object;
     enum errc rc = operand(c, e->kids[0], &object);
 
-    if (rc == OK && !val_find_hashed(object, e->name, e->hash, out))
-        *out = val_null;
+    if (rc == OK)
+        *out = member(object, e);
     return rc;
 }
 
@@ -673,4 +683,41 @@ enum errc expr_eval(const struct expr *e, struct val *row, struct arena *arena,
     struct eval c = { row, arena, env, err };
 
     return eval(&c, e, out);
+}
+
+/* Conditions: what they are made of is true or false, and needs no value of its own. */
+static enum errc test(struct eval *c, const struct expr *e, bool *out)
+{
+    struct val a, b;
+    enum errc rc;
+
+    if (e->kind == EXPR_BINARY && e->op <= AST_OP_AND) {
+        rc = test(c, e->kids[0], out);
+        return rc != OK || *out == (e->op == AST_OP_OR) ? rc : test(c, e->kids[1], out);
+    }
+    if (e->kind == EXPR_BINARY && e->op <= AST_OP_GE) {
+        rc = operand(c, e->kids[0], &a);
+        if (rc == OK)
+            rc = operand(c, e->kids[1], &b);
+        if (rc == OK)
+            *out = compare((enum ast_op)e->op, a, b, c->env);
+        return rc;
+    }
+    if (e->kind == EXPR_UNARY && e->op == AST_OP_NOT) {
+        rc = test(c, e->kids[0], out);
+        *out = !*out;
+        return rc;
+    }
+    rc = eval(c, e, &a);
+    *out = rc == OK && val_truth(a);
+    return rc;
+}
+
+enum errc expr_test(const struct expr *e, struct val *row, struct arena *arena,
+                    const struct expr_env *env, bool *out, struct error *err)
+{
+    struct eval c = { row, arena, env, err };
+
+    *out = false;
+    return test(&c, e, out);
 }

@@ -65,6 +65,10 @@ struct expr_env {
 MUST_CHECK enum errc expr_eval(const struct expr *e, struct val *row, struct arena *arena,
                                const struct expr_env *env, struct val *out, struct error *err);
 
+/* Whether the value is true, which takes less than making it. */
+MUST_CHECK enum errc expr_test(const struct expr *e, struct val *row, struct arena *arena,
+                               const struct expr_env *env, bool *out, struct error *err);
+
 /* One operator on two values, for aggregates and folding. */
 MUST_CHECK enum errc expr_binary(enum ast_op op, struct val a, struct val b, struct arena *arena,
                                  const struct expr_env *env, struct val *out, struct error *err);

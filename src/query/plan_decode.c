@@ -311,6 +311,8 @@ static struct scan *decode_scan(struct in *in, struct val v)
     s->filters = decode_exprs(in, val_at(v, 2), &s->filter_count);
     s->projects = val_bool(val_at(v, 3));
     s->is_covering = val_bool(val_at(v, 4));
+    if (val_count(v) > 6)
+        s->skip = (uint64_t)get_num(in, val_at(v, 6), 0, INT64_MAX);
     for (uint32_t i = 0; i < s->filter_count; i++)
         in->is_bad |= !s->filters[i];
     if (s->is_covering && (!s->projects || s->access_count != 1 || !s->accesses[0].index))

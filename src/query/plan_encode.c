@@ -195,7 +195,8 @@ static struct val encode_scan(struct out *o, const struct scan *s)
                            encode_exprs(o, s->filters, s->filter_count),
                            val_new_bool(s->projects),
                            val_new_bool(s->is_covering),
-                           list(o, projections, s->projection_count) };
+                           list(o, projections, s->projection_count),
+                           num(o, (int64_t)s->skip) };
     return list(o, items, ARRAY_LEN(items));
 }
 

@@ -4,6 +4,7 @@
  * What only running the query tells is assumed: lists of 10, a quarter in a range.
  */
 #include "query/plan_guess.h"
+#include "store/doc.h"
 #include "store/index.h"
 
 enum { LIST_ASSUMED = 10, LIST_ASKED_MAX = 4 };
@@ -14,7 +15,7 @@ static bool is_known(const struct expr *e)
     return !e || e->kind == EXPR_CONST;
 }
 
-static bool are_known(const struct access *a)
+bool plan_access_is_known(const struct access *a)
 {
     for (uint32_t i = 0; i < a->equal_count; i++)
         if (!is_known(a->equal[i]))
@@ -81,10 +82,71 @@ double plan_guess(struct txn *t, const struct collection *c, const struct access
         return guess_primary(a, all);
     if (!fields && !a->lower && !a->upper)
         return all;
-    double rows = are_known(a) ? guess_known(t, index, a, all) : all;
-    if (!are_known(a) && fields)
+    double rows = plan_access_is_known(a) ? guess_known(t, index, a, all) : all;
+    if (!plan_access_is_known(a) && fields)
         rows = index_guess_equal(t, index, fields, all) * (a->in ? list_length(a->in) : 1);
-    if (!are_known(a) && (a->lower || a->upper))
+    if (!plan_access_is_known(a) && (a->lower || a->upper))
         rows *= range_assumed;
     return rows < all ? rows : all;
+}
+
+/* ---- nodes ---- */
+
+/* Documents that the node finds for one row, before its filters. */
+static double found_rows(struct txn *t, const struct node *n)
+{
+    const struct collection *c = catalog_collection_by_id(txn_catalog(t), n->collection);
+    uint64_t count = 0;
+    double rows = 0;
+
+    if (n->kind == NODE_VECTOR)
+        return (double)n->limit;
+    if (!c || doc_count(t, c, &count, NULL) != OK)
+        return 1;
+    if (n->kind != NODE_INDEX)
+        return (double)count;
+    for (uint32_t i = 0; i < n->scan->access_count; i++)
+        rows += plan_guess(t, c, &n->scan->accesses[i], (double)count);
+    return rows < (double)count ? rows : (double)count;
+}
+
+/* Of a lookup the filters mostly repeat what was looked up; of a full scan half is assumed. */
+static double scan_rows(struct txn *t, const struct node *n)
+{
+    double found = found_rows(t, n), skip = (double)n->scan->skip;
+    double rows = found > skip ? found - skip : 0;
+
+    if (n->kind == NODE_HASH_JOIN)
+        return rows > 10 ? rows / 10 : 1;
+    return n->kind == NODE_ENUM_COLLECTION && n->scan->filter_count ? rows / 2 : rows;
+}
+
+double plan_guess_out(struct txn *t, const struct node *n, double in)
+{
+    switch ((enum node_kind)n->kind) {
+    case NODE_ENUM_LIST:
+        return in * 100;
+    case NODE_ENUM_COLLECTION:
+    case NODE_INDEX:
+    case NODE_HASH_JOIN:
+    case NODE_VECTOR:
+        return in * scan_rows(t, n);
+    case NODE_TRAVERSE:
+        return in * (n->walk->max < 8 ? 1u << (2 * n->walk->max) : 65536);
+    case NODE_PATHS:
+        return in * 4;
+    case NODE_FILTER:
+        return in / 2;
+    case NODE_LIMIT:
+        return n->limit >= 0 && (double)n->limit < in ? (double)n->limit : in;
+    case NODE_COLLECT:
+        return n->expr_count ? in * 0.8 : 1;
+    default:
+        return in;
+    }
+}
+
+double plan_guess_in(struct txn *t, const struct node *n)
+{
+    return n->input ? plan_guess_out(t, n->input, plan_guess_in(t, n->input)) : 1;
 }

@@ -46,6 +46,7 @@ struct scan {
     uint32_t access_count;
     bool is_reverse;       /* NODE_INDEX */
     bool sees_writes;      /* reads the newest state (planner only) */
+    uint64_t skip;         /* the first documents are passed over; nothing is tested then */
     struct expr **filters; /* tested on the stored document; when covering, on registers */
     uint32_t filter_count;
     bool projects;    /* only these attributes go to registers, the document does not */

@@ -310,6 +310,8 @@ static void print_scan(const struct plan_printer *pp, const struct node *n, stru
         print_index(pp, n, n->index, out);
     buf_add_str(out, s->is_covering ? ", index only" : "");
     print_projections(s, out);
+    if (s->skip)
+        buf_printf(out, ", skipping %llu", (unsigned long long)s->skip);
     buf_add_str(out, " */");
     if (!s->filter_count)
         return;

@@ -11,12 +11,13 @@ enum { TERMS_MAX = 64, TERM_DEPTH_MAX = 8 };
 struct attr_path {
     struct slice names[TERM_DEPTH_MAX];
     size_t depth;
+    bool is_expanded; /* an element of the array there */
 };
 
 /* path OP value, value without the scan's own row. */
 struct term {
     struct attr_path path;
-    enum ast_op op; /* AST_OP_EQ, AST_OP_LT to AST_OP_GE, AST_OP_IN */
+    enum ast_op op; /* AST_OP_EQ, AST_OP_LT to AST_OP_GE, AST_OP_IN; AST_OP_NE: to null only */
     struct expr *value;
 };
 
@@ -31,8 +32,10 @@ bool attr_path_is(const struct attr_path *path, const struct field_path *field);
 /* Adds the comparisons that the condition is an AND of. */
 void terms_add(struct terms *terms, const struct expr *e, uint32_t reg);
 
-/* The index has an entry for every document. */
-bool index_is_complete(const struct index_def *index);
+/* Persistent, and a document has one entry at most: without [*]. */
+bool index_is_plain(const struct index_def *index);
+/* An entry for every document that the terms can hold for: a sparse index lacks those with null. */
+bool terms_reach(const struct terms *terms, const struct index_def *index);
 /*
  * Fields bound by equality or IN, doubled, plus one for a range behind them; 0: the
  * index is of no use.
@@ -43,5 +46,8 @@ void terms_access(const struct terms *terms, struct planner *p, const struct ind
                   struct access *out);
 /* The same for the primary index; false: no term names a key. */
 bool terms_primary(const struct terms *terms, struct planner *p, struct access *out);
+/* The condition says nothing but what the access looks up: it holds for whatever that finds. */
+bool access_implies(const struct access *a, const struct index_def *index, const struct expr *e,
+                    uint32_t reg);
 
 #endif

@@ -205,7 +205,8 @@ struct rule {
 };
 /* Tables, each ended by a row without name; plan_rules.c lists them in their order. */
 extern const struct rule rules_fold[], rules_count[], rules_subquery[], rules_filter[],
-    rules_index[], rules_sort[], rules_geo[], rules_join[], rules_graph[], rules_projection[];
+    rules_index[], rules_sort[], rules_geo[], rules_join[], rules_graph[], rules_limit[],
+    rules_projection[];
 
 enum errc plan_apply_rules(struct planner *p);
 /* The i-th rule over all tables, NULL behind the last. */

@@ -273,6 +273,7 @@ enum errc query_new(struct query **out, const struct query_env *env, struct slic
     }
     q->text = arena_copy(q->text_arena, text);
     q->bind = val_copy(q->text_arena, bind);
+    q->opt.rules = val_copy(q->text_arena, opt->rules);
     q->opt.user = arena_copy(q->text_arena, opt->user);
     begin_phase(q, PHASE_PARSING);
     TRY(aql_parse(q->text, q->text_arena, &q->ast, err));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How a scan finds its rows: by key, by an index, by several lookups for the sides of
- * an OR, or all. Of several ways the one with fewest documents is taken. The
- * conditions stay as filters, so a choice can make a query faster but never change
+ * an OR, or all. Of several ways the one with fewest documents is taken, or none where
+ * it finds a large part of the collection. The conditions stay as filters, so a choice can make a query faster but never change
  * its result. A search by vector keeps its own index and learns from another one
  * which documents can pass.
  */
@@ -11,11 +11,16 @@
 #include "store/doc.h"
 #include "store/txn.h"
 
-enum { SIDES_MAX = 32 };
+enum {
+    SIDES_MAX = 32,
+    LOOKUP_COST = 6,  /* a document by its index, in documents of a full scan (measured) */
+    SMALL_SCAN = 1000 /* with fewer documents it makes no difference */
+};
 
 struct chooser {
     struct planner *p;
     struct node *scan;
+    const struct node *last; /* of its pipeline */
     const struct collection *c;
     double all; /* documents; -1: not asked yet */
 };
@@ -141,6 +146,38 @@ static enum errc unusable_hint(struct planner *p, const struct collection *c)
                     SLICE_ARG(c->name));
 }
 
+/* Nothing above the scan can profit from the order of an index. */
+static bool order_is_free(const struct node *last, const struct node *scan)
+{
+    for (const struct node *n = last; n != scan; n = n->input)
+        if (n->kind == NODE_SORT || n->kind == NODE_LIMIT || n->kind == NODE_COLLECT)
+            return false;
+    return true;
+}
+
+static bool finds_by_known_values(const struct way *way)
+{
+    for (uint32_t i = 0; i < way->count; i++)
+        if (!plan_access_is_known(&way->accesses[i]))
+            return false;
+    return true;
+}
+
+/* So many documents pass that reading all in their order costs less than looking these up. */
+static bool is_detour(struct chooser *ch, struct way *way)
+{
+    const struct index_def *index = collection_index(ch->c, way->accesses[0].index);
+
+    if (ch->scan->kind != NODE_ENUM_COLLECTION || !plan_has_one_row(ch->scan) ||
+        !order_is_free(ch->last, ch->scan) || !finds_by_known_values(way))
+        return false;
+    if (way->rows < 0)
+        way->rows = guess(ch, way->accesses);
+    if (ch->all < SMALL_SCAN || way->rows * LOOKUP_COST < ch->all)
+        return false;
+    return way->count > 1 || !index || !plan_covers(ch->p, ch->scan, index);
+}
+
 static void take(struct node *scan, const struct way *way)
 {
     scan->kind = NODE_INDEX;
@@ -176,6 +213,8 @@ static enum errc choose(struct chooser *ch)
         !is_hinted && scan->kind != NODE_VECTOR && !(way.count && way.accesses[0].index == 0);
     for (uint32_t i = 0; may_join && i < scan->scan->filter_count; i++)
         try_ors(ch, &terms, scan->scan->filters[i], &way);
+    if (way.count && !is_hinted && is_detour(ch, &way))
+        way.count = 0;
     if (way.count)
         take(scan, &way);
     return OK;
@@ -196,7 +235,7 @@ static enum errc use_indexes(struct planner *p, struct node **last, bool *change
         if ((n->kind != NODE_ENUM_COLLECTION && !is_near) ||
             (is_near && plan_hint(p, n)->is_forced))
             continue;
-        struct chooser ch = { .p = p, .scan = n, .all = -1 };
+        struct chooser ch = { .p = p, .scan = n, .last = *last, .all = -1 };
         ch.c = catalog_collection_by_id(txn_catalog(p->env->txn), n->collection);
         enum errc rc = ch.c ? choose(&ch) : OK;
         if (rc != OK)

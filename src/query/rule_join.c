@@ -1,13 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Joins without an index: the inner collection is read once into a table by the values
- * that must be equal, instead of once for each row that asks. What else the scan tests
- * must not depend on that row; what does is tested behind the join.
+ * Joins without an index, or by one that would be asked too often: the inner collection
+ * is read once into a table by the values that must be equal, instead of once for each
+ * row that asks. What else the scan tests must not depend on that row; what does is
+ * tested behind the join.
  */
 #include "query/fn.h"
+#include "query/plan_guess.h"
 #include "query/planner.h"
+#include "store/doc.h"
 
 enum { KEYS_MAX = 8 };
+
+/* Costs as measured, in documents of a full scan. */
+enum {
+    INDEX_COST = 12,   /* a place in an index */
+    DOCUMENT_COST = 6, /* a document by its key */
+    TABLE_COST = 2,    /* one more in a table */
+    TABLE_MAX = 200000,
+    ROWS_MIN = 1000
+};
 
 struct keys {
     struct expr *build[KEYS_MAX], *probe[KEYS_MAX];
@@ -103,6 +115,7 @@ static struct expr **copied(struct planner *p, struct expr *const *list, size_t 
 static void make_join(struct planner *p, struct node *n, const struct keys *k)
 {
     n->kind = NODE_HASH_JOIN;
+    n->scan->access_count = 0;
     n->expr_count = k->count * 2;
     n->exprs = plan_expr_list(p, n->expr_count);
     for (uint32_t i = 0; i < k->count; i++) {
@@ -135,6 +148,42 @@ static bool is_repeated(const struct planner *p, struct node **last)
     return find_pipeline(&p->plan->root, false, last, &out) && out;
 }
 
+/* Rows that are not wanted may never be asked for. */
+static bool is_cut(const struct node *last, const struct node *n)
+{
+    for (; last != n; last = last->input)
+        if (last->kind == NODE_LIMIT)
+            return true;
+    return false;
+}
+
+/* An index that many rows would ask, of a collection that takes less to read whole. */
+static bool is_asked_too_often(struct planner *p, const struct node *n)
+{
+    struct txn *txn = p->env->txn;
+    const struct collection *c = catalog_collection_by_id(txn_catalog(txn), n->collection);
+    const struct access *a = n->scan->accesses;
+    const struct scan_hint *hint = plan_hint(p, n);
+    uint64_t all;
+
+    if (n->kind != NODE_INDEX || n->scan->access_count != 1 || a->geo || plan_has_one_row(n) ||
+        val_count(hint->indexes) || !c || doc_count(txn, c, &all, NULL) != OK || all > TABLE_MAX)
+        return false;
+    double rows = plan_guess_in(txn, n), found = plan_guess(txn, c, a, (double)all);
+    double ask = (a->index ? INDEX_COST : 0) + found * DOCUMENT_COST;
+    return rows >= ROWS_MIN && (double)all * TABLE_COST + rows < rows * ask;
+}
+
+static bool may_join(struct planner *p, const struct node *last, const struct node *n,
+                     bool is_inner)
+{
+    if (!n->scan || n->scan->sees_writes)
+        return false;
+    if (n->kind == NODE_ENUM_COLLECTION)
+        return is_inner || !plan_has_one_row(n);
+    return !is_cut(last, n) && is_asked_too_often(p, n);
+}
+
 static enum errc hash_joins(struct planner *p, struct node **last, bool *changed)
 {
     bool is_inner = is_repeated(p, last);
@@ -142,8 +191,7 @@ static enum errc hash_joins(struct planner *p, struct node **last, bool *changed
     for (struct node **at = last; *at; at = &(*at)->input) {
         struct node *n = *at;
         struct keys k = { .count = 0 };
-        bool fits = n->kind == NODE_ENUM_COLLECTION && !n->scan->sees_writes &&
-                    (is_inner || !plan_has_one_row(n));
+        bool fits = may_join(p, *last, n, is_inner);
         for (uint32_t i = 0; fits && i < n->scan->filter_count; i++)
             fits = read_conditions(n->scan->filters[i], n->reg, &k);
         if (!fits || !k.count || !are_steady(&k))
@@ -163,6 +211,7 @@ static enum errc hash_joins(struct planner *p, struct node **last, bool *changed
 
 const struct rule rules_join[] = {
     { "hash-join", hash_joins,
-      "A collection that is joined by equality without an index is read once, into a table." },
+      "A collection that is joined by equality, without an index or small beside the rows that "
+      "ask, is read once, into a table." },
     { 0 },
 };

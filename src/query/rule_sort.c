@@ -92,7 +92,7 @@ static bool gives_order(const struct planner *p, const struct order *o, const st
     if (scan->kind != NODE_INDEX || !c || a->in)
         return false;
     const struct index_def *index = collection_index(c, a->index);
-    return index && index_is_complete(index) && is_ordered(o, index, a->equal_count, is_reverse);
+    return index && index_is_plain(index) && is_ordered(o, index, a->equal_count, is_reverse);
 }
 
 /* A full scan becomes one through the index, where that is no detour. */
@@ -101,13 +101,17 @@ static bool take_order(struct planner *p, const struct order *o, struct node *sc
 {
     const struct collection *c = collection_of(p, scan);
     const struct scan_hint *hint = plan_hint(p, scan);
+    struct terms terms; /* large: not cleared */
 
     if (scan->kind != NODE_ENUM_COLLECTION || !c || hint->is_disabled || hint->is_forced)
         return false;
+    terms.count = 0;
+    for (uint32_t i = 0; i < scan->scan->filter_count; i++)
+        terms_add(&terms, scan->scan->filters[i], scan->reg);
     for (size_t i = 0; i < c->index_count; i++) {
         const struct index_def *index = &c->indexes[i];
-        if (!index_is_complete(index) || !is_ordered(o, index, 0, is_reverse) ||
-            !(is_short || plan_covers(p, scan, index)))
+        if (!index_is_plain(index) || !terms_reach(&terms, index) ||
+            !is_ordered(o, index, 0, is_reverse) || !(is_short || plan_covers(p, scan, index)))
             continue;
         scan->kind = NODE_INDEX;
         scan->scan->accesses = ARENA_NEW(p->arena, struct access);

@@ -5,6 +5,8 @@
 #include "server/router.h"
 #include <stdlib.h>
 
+enum { RULES_MAX = 200 };
+
 struct cursor_job {
     struct request *r;
     struct cursor_options opt;
@@ -38,6 +40,24 @@ static enum errc number_in(struct val object, const char *name, int64_t min, int
                 (long long)max);
 }
 
+/* Names of rules; one that is not known is warned of by the planner. */
+static enum errc read_rules(struct val options, struct val *out, struct error *err)
+{
+    struct val optimizer = val_get(options, slice_str("optimizer"));
+
+    *out = val_get(optimizer, slice_str("rules"));
+    bool is_right = val_is_null(optimizer) || val_type(optimizer) == VAL_OBJECT;
+    is_right = is_right && (val_is_null(*out) || val_type(*out) == VAL_ARRAY);
+    if (val_count(*out) > RULES_MAX)
+        return fail(err, ERR_INVALID, "options.optimizer.rules has more than %d names", RULES_MAX);
+    for (size_t i = 0; is_right && i < val_count(*out); i++)
+        is_right = val_type(val_at(*out, i)) == VAL_STRING;
+    return is_right ? OK
+                    : fail(err, ERR_INVALID,
+                           "options.optimizer must be {\"rules\": [names]}, a name with + or - "
+                           "before it");
+}
+
 static enum errc read_query(struct request *r, struct val body, struct query_options *q,
                             struct error *err)
 {
@@ -50,6 +70,7 @@ static enum errc read_query(struct request *r, struct val body, struct query_opt
     TRY(query_flow_options(r, q, err));
     TRY(number_in(body, "memoryLimit", 0, INT64_MAX, 0, &memory, err));
     TRY(number_in(options, "maxWarningCount", 0, 10000, 10, &warnings, err));
+    TRY(read_rules(options, &q->rules, err));
     if (val_type(profile) == VAL_BOOL)
         profiled = val_bool(profile);
     else
@@ -225,12 +246,14 @@ static void post_explain(struct request *r)
     struct error err = { 0 };
     struct query *query = NULL;
     struct query_options q;
-    struct val body, plan;
+    struct val body, plan, warnings = val_empty_array;
     struct reply a;
     enum errc rc = open_query(r, &body, &query, &q, &err);
 
     if (rc == OK)
         rc = query_explain(query, r->arena, &plan, &err);
+    if (rc == OK)
+        warnings = query_warnings(query, r->arena);
     query_free(query);
     leave(r, false);
     if (rc != OK) {
@@ -247,8 +270,7 @@ static void post_explain(struct request *r)
     }
     reply_val(&a, "stats", val_get(plan, slice_str("stats")));
     reply_bool(&a, "cacheable", false);
-    reply_list(&a, "warnings");
-    reply_close(&a);
+    reply_val(&a, "warnings", warnings);
     reply_send(&a, 200);
 }
 

@@ -154,6 +154,21 @@ static void put_profile(struct val_builder *b, const struct query *q)
     val_close(b);
 }
 
+struct val query_warnings(const struct query *q, struct arena *arena)
+{
+    const struct slice names[] = { slice_str("code"), slice_str("message") };
+    size_t count = query_warning_count(q);
+    struct val *items = arena_alloc(arena, (count + 1) * sizeof *items);
+
+    for (size_t i = 0; i < count; i++) {
+        const struct query_warning *w = query_warning(q, i);
+        struct val values[] = { val_new_int(arena, w->num),
+                                val_new_string(arena, slice_str(w->text)) };
+        items[i] = val_new_object(arena, names, values, ARRAY_LEN(values));
+    }
+    return val_new_array(arena, items, count);
+}
+
 static struct val put_extra(struct query *q, struct arena *arena, struct val plan)
 {
     const struct query_stats *s = query_stats(q);
@@ -162,16 +177,7 @@ static struct val put_extra(struct query *q, struct arena *arena, struct val pla
 
     val_open_object(b);
     val_put_name(b, slice_str("warnings"));
-    val_open_array(b);
-    for (size_t i = 0; i < query_warning_count(q); i++) {
-        val_open_object(b);
-        val_put_name(b, slice_str("code"));
-        val_put_int(b, query_warning(q, i)->num);
-        val_put_name(b, slice_str("message"));
-        val_put_string(b, slice_str(query_warning(q, i)->text));
-        val_close(b);
-    }
-    val_close(b);
+    val_put(b, query_warnings(q, arena));
     val_put_name(b, slice_str("stats"));
     val_open_object(b);
     const struct {

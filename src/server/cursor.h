@@ -59,5 +59,7 @@ size_t cursors_count(struct cursors *c);
 struct val query_answer(struct query *q, struct arena *arena, size_t from, size_t count,
                         const struct cursor_options *opt, uint64_t id, uint64_t batch_id,
                         bool has_more);
+/* [{code, message}], in arena. */
+struct val query_warnings(const struct query *q, struct arena *arena);
 
 #endif

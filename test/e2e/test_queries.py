@@ -125,6 +125,44 @@ def test_rules(sim):
     assert all(rule["flags"]["canBeDisabled"] for rule in rules)
 
 
+def test_rules_are_switched(sim):
+    sim.request("POST", "/_api/collection", json={"name": "ruled"})
+    sim.request("POST", "/_api/index?collection=ruled", json={"type": "persistent", "fields": ["n"]})
+    sim.rows("FOR i IN 1..20 INSERT {n: i} INTO ruled")
+    text = "FOR d IN ruled FILTER d.n == 7 RETURN d.n"
+
+    def explain(*rules):
+        answer = sim.request("POST", "/_api/explain", json={
+            "query": text, "options": {"optimizer": {"rules": list(rules)}}})
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def run(*rules):
+        return sim.aql(text, options={"optimizer": {"rules": list(rules)}})
+
+    def types(*rules):
+        return [node["type"] for node in explain(*rules)["plan"]["nodes"]]
+
+    assert "IndexNode" in types() and "IndexNode" in types("+all")
+    assert explain("-all")["plan"]["rules"] == [] and "IndexNode" not in types("-all")
+    assert explain("-all", "+move-filters-into-enumerate", "use-indexes")["plan"]["rules"] == [
+        "move-filters-into-enumerate", "use-indexes"]
+    assert "IndexNode" not in types("-use-indexes") and "IndexNode" in types("-use-indexes", "+all")
+    assert run("-all")["extra"]["stats"]["scannedFull"] == 20
+    assert run()["extra"]["stats"]["scannedFull"] == 0
+    assert run("-all")["result"] == run()["result"] == [7]
+
+    # ArangoDB runs a query that names a rule it does not know; here it is told, too.
+    for answer in (explain("-no-such-rule", "+use-indexes"), run("-no-such-rule")["extra"]):
+        assert [w["code"] for w in answer["warnings"]] == [1575]
+        assert "no-such-rule" in answer["warnings"][0]["message"]
+    assert explain("+use-indexes")["warnings"] == []
+    for optimizer in ("off", [], {"rules": "-all"}, {"rules": [7]}, {"rules": ["-all"] * 201}):
+        for path in ("/_api/cursor", "/_api/explain"):
+            answer = sim.request("POST", path, json={"query": text, "options": {"optimizer": optimizer}})
+            assert answer.status_code == 400 and "optimizer" in answer.json()["errorMessage"], answer.text
+
+
 def test_documents_expire(start):
     server = start({}, settings=["ttl_interval_ms=200"])
     server.request("POST", "/_api/collection", json={"name": "t"})
@@ -146,3 +184,29 @@ def test_documents_expire(start):
     assert sorted(server.rows("FOR d IN t RETURN d._key")) == ["flag", "later", "none", "word", "young"]
     server.rows(f"INSERT {{_key: 'soon', at: {now - 9}}} INTO t")
     wait_until(lambda: server.rows("RETURN LENGTH(t)") == [5])
+
+
+def test_wide_ranges_are_scanned(sim):
+    sim.request("POST", "/_api/collection", json={"name": "wide"})
+    sim.request("POST", "/_api/index?collection=wide", json={
+        "type": "persistent", "fields": ["n"], "storedValues": ["s"]})
+    sim.rows("FOR i IN 1..3000 INSERT {n: i, s: i % 7, t: 'text'} INTO wide")
+
+    def node(text):
+        answer = sim.request("POST", "/_api/explain", json={"query": text})
+        assert answer.status_code == 200, answer.text
+        return [n["type"] for n in answer.json()["plan"]["nodes"]][1]
+
+    assert node("FOR d IN wide FILTER d.n > 2990 RETURN d.t") == "IndexNode"
+    assert node("FOR d IN wide FILTER d.n > 10 RETURN d.t") == "EnumerateCollectionNode"
+    assert node("FOR d IN wide FILTER d.n > 10 RETURN d.s") == "IndexNode"  # without documents
+    assert node("FOR d IN wide FILTER d.n > 10 SORT d.n LIMIT 3 RETURN d.t") == "IndexNode"
+    assert node("FOR d IN wide FILTER d.n > 10 OR d.n < 5 RETURN d.t") == "EnumerateCollectionNode"
+    assert node("FOR d IN wide FILTER d.n IN [1, 2, 3] RETURN d.t") == "IndexNode"
+    hint = "FOR d IN wide OPTIONS {indexHint: '%s'} FILTER d.n > 10 RETURN d.t"
+    name = [i["name"] for i in sim.request("GET", "/_api/index?collection=wide").json()["indexes"]
+            if i["type"] == "persistent"][0]
+    assert node(hint % name) == "IndexNode"
+    for text in ("d.n > 10", "d.n > 2990"):
+        assert sim.rows(f"FOR d IN wide FILTER {text} COLLECT WITH COUNT INTO c RETURN c") == [
+            3000 - int(text.split()[-1])]

@@ -12,7 +12,7 @@
 #include "query/fn.h"
 #include <stdio.h>
 
-enum { VARIABLES_MAX = 12, DEPTH_MAX = 4, OPERATIONS_MAX = 6 };
+enum { VARIABLES_MAX = 12, DEPTH_USUAL = 4, DEPTH_HOSTILE = 60, OPERATIONS_MAX = 6 };
 
 struct name {
     char text[8];
@@ -25,7 +25,7 @@ struct random_query {
     struct name variables[VARIABLES_MAX]; /* that may be used here */
     size_t variable_count;
     unsigned named;
-    unsigned depth;
+    unsigned depth, depth_max;
     bool is_stable;     /* the same rows each time */
     bool is_order_free; /* the same rows, in any order, whatever order documents are read in */
 };
@@ -90,7 +90,10 @@ static void say_literal(struct random_query *q)
 {
     CHOOSE(q, "null", "true", "false", "0", "1", "-1", "2", "1.5", "1e300", "9007199254740993",
            "'a'", "''", "'x'", "'ab'", "'1'", "'c/a'", "'2024-02-29T12:00:00Z'", "'^a.*$'",
-           "'days'", "[]", "[1, 2]", "[[1, null], 'a']", "[1, 0]", "{}", "{n: 1, o: {p: 2}}");
+           "'days'", "[]", "[1, 2]", "[[1, null], 'a']", "[1, 0]", "{}", "{n: 1, o: {p: 2}}",
+           "-9223372036854775807", "9223372036854775807", "-1e308", "5e-324", "'\\u0000'",
+           "'\\ud83d\\ude00e\\u0301'", "[[[[[[[[[[]]]]]]]]]]", "REPEAT('ab', 500)", "(1..300)",
+           "{a: {a: {a: {a: {a: [{}]}}}}}");
 }
 
 static void say_list(struct random_query *q)
@@ -216,7 +219,7 @@ static void say_simple(struct random_query *q)
 /* At the limit of the depth only what has no parts. */
 static void say_value(struct random_query *q)
 {
-    unsigned kind = q->depth < DEPTH_MAX ? choose(q, 14) : choose(q, 2);
+    unsigned kind = q->depth < q->depth_max ? choose(q, 14) : choose(q, 2);
 
     q->depth++;
     switch (kind) {
@@ -387,9 +390,16 @@ static void say_condition(struct random_query *q)
 
     for (unsigned i = 0; i < parts; i++) {
         say(q, i ? (choose(q, 3) == 2 ? " || " : " && ") : "");
+        if (choose(q, 5) == 4) {
+            say_simple(q);
+            say(q, " IN ");
+            say_variable(q);
+            CHOOSE(q, ".t[*]", ".n[*]");
+            continue;
+        }
         say_variable(q);
         CHOOSE(q, ".n", ".t", "._key", ".o.p", "._from");
-        CHOOSE(q, " == ", " < ", " >= ", " IN ", " != ");
+        CHOOSE(q, " == ", " < ", " >= ", " IN ", " != ", " ANY == ", " ANY IN ", " > ");
         say_simple(q);
     }
 }
@@ -521,6 +531,7 @@ static void random_query(struct random_query *q, const uint8_t *bytes, size_t le
         .bytes = bytes, .len = len, .is_stable = true, .is_order_free = true
     };
     buf_init(&q->text, 0);
+    q->depth_max = choose(q, 8) == 7 ? DEPTH_HOSTILE : DEPTH_USUAL;
     if (choose(q, 4) != 3) {
         say_pipeline(q);
         return;

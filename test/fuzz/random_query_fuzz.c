@@ -24,6 +24,8 @@ static const int expected_errors[] = {
     1233, /* an edge without ends */
     1500, /* time */
     1504, /* a range too large */
+    1540, /* CALL, APPLY of a name that is none */
+    1541, /* the same with other arguments */
     1554, /* APPROX_NEAR_* where it cannot search */
     1563, /* FOR over what is no array */
     1569, /* FAIL */

@@ -96,6 +96,8 @@ static struct store *small_store(void)
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         uint64_t id = add_collection(s, names[i], COLLECTION_DOCUMENT);
         add_index(s, id, "{\"type\":\"persistent\",\"fields\":[\"n\",\"t\"]}");
+        add_index(s, id, "{\"type\":\"persistent\",\"fields\":[\"t[*]\",\"n\"]}");
+        add_index(s, id, "{\"type\":\"persistent\",\"fields\":[\"o.p\"],\"sparse\":true}");
         add_index(s, id,
                   "{\"type\":\"vector\",\"sparse\":true,\"fields\":[\"v\"],"
                   "\"params\":{\"metric\":\"cosine\",\"dimension\":2}}");

@@ -311,6 +311,7 @@ static void print_stats(const struct query *q, struct buf *out)
         { "writesIgnored", s->writes_ignored },
         { "scannedFull", s->scanned_full },
         { "scannedIndex", s->scanned_index },
+        { "documentLookups", s->document_lookups },
         { "filtered", s->filtered },
         { "fullCount", s->full_count },
         { "calls", s->calls },
@@ -418,8 +419,8 @@ static void report(struct world *w, const struct section *query, const struct se
 
 /* ---- one case ---- */
 
-/* The words of the comment that the query begins with. */
-static struct val query_words(struct world *w, struct slice text)
+/* Names of rules in the comment that the query begins with. */
+static struct val query_rules(struct world *w, struct slice text)
 {
     struct val words[8];
     size_t count = 0;
@@ -428,8 +429,10 @@ static struct val query_words(struct world *w, struct slice text)
     if (slice_starts(text, "/*") && end) {
         *end = 0;
         for (char *at = strtok_r(copy + 2, " ", &rest); at && count < 8;
-             at = strtok_r(NULL, " ", &rest))
-            words[count++] = val_new_string(w->arena, slice_str(at));
+             at = strtok_r(NULL, " ", &rest)) {
+            if (*at == '-' || *at == '+')
+                words[count++] = val_new_string(w->arena, slice_str(at));
+        }
     }
     mem_free(copy);
     return val_new_array(w->arena, words, count);
@@ -445,7 +448,7 @@ static void run_query(struct world *w, struct slice text, struct val bind, struc
                                  .txn = w->txn,
                                  .memory_limit = 64 * MIB,
                                  .full_count = slice_starts(text, "/*fullCount*/"),
-                                 .rules = query_words(w, text),
+                                 .rules = query_rules(w, text),
                                  .through_codec = w->through_codec,
                                  .batch_rows = w->through_codec ? 2 : 0 };
     enum query_state state = QUERY_DONE;
