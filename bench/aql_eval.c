@@ -33,12 +33,12 @@ static void ours_once(struct eval *e)
 
     for (size_t i = 0; i < ROWS; i++) {
         e->registers[e->reg] = e->rows[i];
-        bench_must(expr_test(e->filter, e->registers, e->arena, &e->env, &passes, &err), &err,
-                   "filter");
+        if (expr_test(e->filter, e->registers, e->arena, &e->env, &passes, &err) != OK)
+            bench_fail("filter: %s", err.text);
         if (!passes)
             continue;
-        bench_must(expr_eval(e->projection, e->registers, e->arena, &e->env, &v, &err), &err,
-                   "projection");
+        if (expr_eval(e->projection, e->registers, e->arena, &e->env, &v, &err) != OK)
+            bench_fail("projection: %s", err.text);
         e->kept += *v.at;
     }
 }

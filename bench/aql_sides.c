@@ -330,11 +330,12 @@ static double theirs(void *ctx, double seconds)
     return run(ctx, seconds, client_theirs);
 }
 
-static void add_refused(void *ctx, struct bench_line *line)
+static void add_facts(void *ctx, struct bench_line *line)
 {
     const struct comparison *cmp = ctx;
     if (cmp->row->is_write)
         bench_number(line, "refused", (double)cmp->refused);
+    bench_facts(line, cmp->sides->settings);
 }
 
 /* The same values give as many rows on both sides. */
@@ -364,9 +365,9 @@ static void compare(struct aql_sides *s, const struct aql_row *row, unsigned cli
                     unsigned parallel)
 {
     struct comparison cmp = { .sides = s, .row = row, .clients = clients, .parallel = parallel };
-    char facts[800];
-    snprintf(facts, sizeof facts, "clients=%u documents=%llu parallel_workers=%u %s", clients,
-             (unsigned long long)aql_docs(), parallel, s->settings);
+    char facts[128];
+    snprintf(facts, sizeof facts, "clients=%u documents=%llu parallel_workers=%u", clients,
+             (unsigned long long)aql_docs(), parallel);
     bench_compare(&(struct bench_pair){ .name = "aql",
                                         .what = row->what,
                                         .facts = facts,
@@ -377,7 +378,7 @@ static void compare(struct aql_sides *s, const struct aql_row *row, unsigned cli
                                         .rounds = 5,
                                         .ours = ours,
                                         .theirs = theirs,
-                                        .add = add_refused,
+                                        .add = add_facts,
                                         .ctx = &cmp });
 }
 

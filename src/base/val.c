@@ -6,11 +6,17 @@
 #include "base/val_bytes.h"
 #include <math.h>
 #include <stdlib.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 static const uint8_t bytes_null[] = { TAG_NULL }, bytes_true[] = { TAG_TRUE },
                      bytes_false[] = { TAG_FALSE }, bytes_zero[] = { TAG_SMALL },
                      bytes_empty[] = { TAG_SHORT }, bytes_array[] = { TAG_ARRAY_EMPTY },
                      bytes_object[] = { TAG_OBJECT_EMPTY };
+/* So many hashes are looked at side by side; more are searched by halves. */
+enum { SCAN_MAX = 32 };
+
 const struct val val_null = { bytes_null }, val_true = { bytes_true }, val_false = { bytes_false },
                  val_zero = { bytes_zero }, val_empty_string = { bytes_empty },
                  val_empty_array = { bytes_array }, val_empty_object = { bytes_object };
@@ -202,15 +208,50 @@ uint32_t val_name_hash(struct slice name)
     return (uint32_t)hash_xxh3(name.ptr, name.len);
 }
 
-/* The value when the member bears the name. */
-static bool member_is(const uint8_t *at, struct slice name, struct val *out)
+/* Names are short: two loads that may overlap are less than a call. */
+static inline bool same_bytes(const void *a, const void *b, size_t len)
 {
+    const uint8_t *x = a, *y = b;
+
+    if (len > 8)
+        return memcmp(x, y, len) == 0;
+    if (len >= 4)
+        return load32(x) == load32(y) && load32(x + len - 4) == load32(y + len - 4);
+    if (len >= 2)
+        return load16(x) == load16(y) && x[len - 1] == y[len - 1];
+    return !len || *x == *y;
+}
+
+/* The value when the member bears the name, else VAL_NONE. */
+static inline struct val value_named(const uint8_t *at, struct slice name)
+{
+    bool is_it;
+
     if (*at != TAG_STRING) { /* nearly all names are short */
-        out->at = at + 1 + name.len;
-        return *at == TAG_SHORT + name.len && slice_eq(slice_of(at + 1, name.len), name);
+        is_it = *at == TAG_SHORT + name.len && same_bytes(at + 1, name.ptr, name.len);
+        return (struct val){ is_it ? at + 1 + name.len : NULL };
     }
-    out->at = at + 5 + name.len;
-    return slice_eq(val_string((struct val){ at }), name);
+    is_it = slice_eq(val_string((struct val){ at }), name);
+    return (struct val){ is_it ? at + 5 + name.len : NULL };
+}
+
+/* Bits of the hashes that are equal, of up to SCAN_MAX in whatever order. */
+static inline uint32_t equal_hashes(const uint8_t *hashes, size_t count, uint32_t hash)
+{
+    uint32_t found = 0;
+    size_t i = 0;
+
+#ifdef __SSE2__
+    __m128i wanted = _mm_set1_epi32((int)hash);
+    for (; i + 4 <= count; i += 4) {
+        __m128i four = _mm_loadu_si128((const __m128i *)(const void *)(hashes + i * 4));
+        four = _mm_cmpeq_epi32(four, wanted);
+        found |= (uint32_t)_mm_movemask_ps(_mm_castsi128_ps(four)) << i;
+    }
+#endif
+    for (; i < count; i++)
+        found |= (uint32_t)(load32(hashes + i * 4) == hash) << i;
+    return found;
 }
 
 /* Of count sorted hashes, how many are less than hash. */
@@ -226,8 +267,7 @@ static size_t lower_bound(const uint8_t *hashes, size_t count, uint32_t hash)
     return low;
 }
 
-static bool find_sorted(const uint8_t *at, size_t count, struct slice name, uint32_t hash,
-                        struct val *out)
+static struct val find_sorted(const uint8_t *at, size_t count, struct slice name, uint32_t hash)
 {
     unsigned w = tag_width(*at);
     const uint8_t *offsets = at + 1 + 2 * w, *hashes = offsets + count * w;
@@ -236,28 +276,61 @@ static bool find_sorted(const uint8_t *at, size_t count, struct slice name, uint
     for (size_t i = lower_bound(hashes, count, hash); i < count && load32(hashes + i * 4) == hash;
          i++) {
         size_t position = load_width(positions + i * w, w);
-        if (member_is(at + load_width(offsets + position * w, w), name, out))
-            return true;
+        struct val v = value_named(at + load_width(offsets + position * w, w), name);
+        if (v.at)
+            return v;
     }
-    return false;
+    return VAL_NONE;
+}
+
+/* With w known where it is compiled. */
+__attribute__((always_inline)) static inline struct val find_in(const uint8_t *at, unsigned w,
+                                                                struct slice name, uint32_t hash)
+{
+    size_t count = load_width(at + 1 + w, w);
+    const uint8_t *offsets = at + 1 + 2 * w, *hashes = offsets + count * w;
+
+    if (count > SCAN_MAX)
+        return find_sorted(at, count, name, hash);
+    for (uint32_t left = equal_hashes(hashes, count, hash); left; left &= left - 1) {
+        size_t i = (size_t)__builtin_ctz(left);
+        if (count > OBJECT_LINEAR)
+            i = load_width(hashes + count * 4 + i * w, w);
+        struct val v = value_named(at + load_width(offsets + i * w, w), name);
+        if (v.at)
+            return v;
+    }
+    return VAL_NONE;
+}
+
+static inline struct val find(struct val object, struct slice name, uint32_t hash)
+{
+    switch (object.at ? *object.at : TAG_NULL) {
+    case TAG_OBJECT + 1:
+        return find_in(object.at, 1, name, hash);
+    case TAG_OBJECT + 2:
+        return find_in(object.at, 2, name, hash);
+    case TAG_OBJECT + 3:
+        return find_in(object.at, 4, name, hash);
+    default:
+        return VAL_NONE;
+    }
 }
 
 bool val_find_hashed(struct val object, struct slice name, uint32_t hash, struct val *out)
 {
-    const uint8_t *at = object.at;
+    struct val v = find(object, name, hash);
 
-    if (!at || !tag_is_object(*at))
-        return false;
-    unsigned w = tag_width(*at);
-    size_t count = load_width(at + 1 + w, w);
-    if (count > OBJECT_LINEAR)
-        return find_sorted(at, count, name, hash, out);
-    const uint8_t *offsets = at + 1 + 2 * w, *hashes = offsets + count * w;
-    for (size_t i = 0; i < count; i++)
-        if (load32(hashes + i * 4) == hash &&
-            member_is(at + load_width(offsets + i * w, w), name, out))
-            return true;
-    return false;
+    if (v.at)
+        *out = v;
+    return v.at != NULL;
+}
+
+struct val val_member(struct val object, struct slice name, uint32_t hash)
+{
+    struct val v = find(object, name, hash);
+
+    return v.at ? v : val_null;
 }
 
 bool val_find(struct val object, struct slice name, struct val *out)

@@ -26,9 +26,7 @@ static enum errc eval_binary(struct eval *c, const struct expr *e, struct val *o
 
 static inline struct val member(struct val object, const struct expr *e)
 {
-    struct val out;
-
-    return val_find_hashed(object, e->name, e->hash, &out) ? out : val_null;
+    return val_member(object, e->name, e->hash);
 }
 
 /* Most operands are of kinds that need no call, or one less. */
@@ -133,7 +131,7 @@ static bool contains(struct val array, struct val v)
     return false;
 }
 
-static bool compare(enum ast_op op, struct val a, struct val b, const struct expr_env *env)
+static inline bool compare(enum ast_op op, struct val a, struct val b, const struct expr_env *env)
 {
     if (op == AST_OP_EQ)
         return val_equal(a, b);
@@ -677,15 +675,50 @@ static enum errc eval(struct eval *c, const struct expr *e, struct val *out)
     BUG("expression kind %d", e->kind);
 }
 
-enum errc expr_eval(const struct expr *e, struct val *row, struct arena *arena,
-                    const struct expr_env *env, struct val *out, struct error *err)
-{
-    struct eval c = { row, arena, env, err };
+/* ---- conditions ---- */
 
-    return eval(&c, e, out);
+/* A constant, or a path of one or two names from a register: most operands, and none can fail. */
+static inline bool read_operand(const struct eval *c, const struct expr *e, struct val *out)
+{
+    const struct expr *object = e->kind == EXPR_ATTR ? e->kids[0] : e;
+
+    if (e->kind == EXPR_CONST)
+        *out = e->val;
+    else if (e->kind == EXPR_REG)
+        *out = c->row[e->reg];
+    else if (e->kind != EXPR_ATTR)
+        return false;
+    else if (object->kind == EXPR_REG)
+        *out = member(c->row[object->reg], e);
+    else if (object->kind == EXPR_ATTR && object->kids[0]->kind == EXPR_REG)
+        *out = member(member(c->row[object->kids[0]->reg], object), e);
+    else
+        return false;
+    return true;
 }
 
-/* Conditions: what they are made of is true or false, and needs no value of its own. */
+static enum errc test_slowly(struct eval *c, const struct expr *e, bool *out)
+{
+    struct val a, b;
+    enum errc rc = operand(c, e->kids[0], &a);
+
+    if (rc == OK)
+        rc = operand(c, e->kids[1], &b);
+    if (rc == OK)
+        *out = compare((enum ast_op)e->op, a, b, c->env);
+    return rc;
+}
+
+static enum errc test_value(struct eval *c, const struct expr *e, bool *out)
+{
+    struct val v;
+    enum errc rc = eval(c, e, &v);
+
+    *out = rc == OK && val_truth(v);
+    return rc;
+}
+
+/* What conditions are made of is true or false, and needs no value of its own. */
 static enum errc test(struct eval *c, const struct expr *e, bool *out)
 {
     struct val a, b;
@@ -696,21 +729,17 @@ static enum errc test(struct eval *c, const struct expr *e, bool *out)
         return rc != OK || *out == (e->op == AST_OP_OR) ? rc : test(c, e->kids[1], out);
     }
     if (e->kind == EXPR_BINARY && e->op <= AST_OP_GE) {
-        rc = operand(c, e->kids[0], &a);
-        if (rc == OK)
-            rc = operand(c, e->kids[1], &b);
-        if (rc == OK)
-            *out = compare((enum ast_op)e->op, a, b, c->env);
-        return rc;
+        if (!read_operand(c, e->kids[0], &a) || !read_operand(c, e->kids[1], &b))
+            return test_slowly(c, e, out);
+        *out = compare((enum ast_op)e->op, a, b, c->env);
+        return OK;
     }
     if (e->kind == EXPR_UNARY && e->op == AST_OP_NOT) {
         rc = test(c, e->kids[0], out);
         *out = !*out;
         return rc;
     }
-    rc = eval(c, e, &a);
-    *out = rc == OK && val_truth(a);
-    return rc;
+    return test_value(c, e, out);
 }
 
 enum errc expr_test(const struct expr *e, struct val *row, struct arena *arena,
@@ -720,4 +749,12 @@ enum errc expr_test(const struct expr *e, struct val *row, struct arena *arena,
 
     *out = false;
     return test(&c, e, out);
+}
+
+enum errc expr_eval(const struct expr *e, struct val *row, struct arena *arena,
+                    const struct expr_env *env, struct val *out, struct error *err)
+{
+    struct eval c = { row, arena, env, err };
+
+    return read_operand(&c, e, out) ? OK : eval(&c, e, out);
 }
