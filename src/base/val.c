@@ -532,7 +532,7 @@ static inline bool are_small_ints(uint8_t a, uint8_t b)
 int val_compare(struct val a, struct val b, const struct collator *c)
 {
     if (a.at && b.at && are_small_ints(*a.at, *b.at))
-        return (int)*a.at - (int)*b.at;
+        return (*a.at > *b.at) - (*a.at < *b.at);
     return order(a, b, c, 0);
 }
 
