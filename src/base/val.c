@@ -326,13 +326,6 @@ bool val_find_hashed(struct val object, struct slice name, uint32_t hash, struct
     return v.at != NULL;
 }
 
-struct val val_member(struct val object, struct slice name, uint32_t hash)
-{
-    struct val v = find(object, name, hash);
-
-    return v.at ? v : val_null;
-}
-
 bool val_find(struct val object, struct slice name, struct val *out)
 {
     return val_find_hashed(object, name, val_name_hash(name), out);

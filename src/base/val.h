@@ -51,7 +51,6 @@ struct val val_get(struct val object, struct slice name);
 bool val_find(struct val object, struct slice name, struct val *out); /* false = absent */
 uint32_t val_name_hash(struct slice name);
 bool val_find_hashed(struct val object, struct slice name, uint32_t hash, struct val *out);
-struct val val_member(struct val object, struct slice name, uint32_t hash); /* val_null when absent */
 
 /* Walks a path of names; any missing step gives val_null. */
 struct val val_path(struct val v, const struct slice *names, size_t count);

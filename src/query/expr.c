@@ -26,7 +26,9 @@ static enum errc eval_binary(struct eval *c, const struct expr *e, struct val *o
 
 static inline struct val member(struct val object, const struct expr *e)
 {
-    return val_member(object, e->name, e->hash);
+    struct val out;
+
+    return val_find_hashed(object, e->name, e->hash, &out) ? out : val_null;
 }
 
 /* Most operands are of kinds that need no call, or one less. */
