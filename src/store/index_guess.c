@@ -8,6 +8,7 @@
 #include "store/index.h"
 #include "store/index_private.h"
 
+static const double share_assumed = 0.25;
 enum { COUNTED_MAX = 128, PREFIXES_MAX = 16, PER_PREFIX_MAX = 16, ID_BYTES = 8 };
 
 static enum errc open_range(struct txn *t, struct buf *from, struct buf *to, struct kv_iter **it)
@@ -22,7 +23,10 @@ static uint64_t bytes_between(struct txn *t, struct buf *from, struct buf *to)
     return kv_range_bytes(t->store->kv, KV_INDEX, buf_slice(from), buf_slice(to));
 }
 
-/* A range with more entries than are counted: its share of the index's bytes. */
+/*
+ * A range with more entries than are counted: its share of the index's bytes in files,
+ * or a quarter of the documents while there are none.
+ */
 static double share_of(struct txn *t, const struct index_def *index, struct buf *from,
                        struct buf *to, double all)
 {
@@ -35,8 +39,9 @@ static double share_of(struct txn *t, const struct index_def *index, struct buf 
     key_add_u64(&end, index->object_id + 1);
     double whole = (double)bytes_between(t, &first, &end);
     double part = (double)bytes_between(t, from, to);
-    if (whole > 0 && all * part / whole > rows)
-        rows = all * part / whole;
+    double share = whole > 0 ? part / whole : share_assumed;
+    if (all * share > rows)
+        rows = all * share;
     buf_release(&first);
     buf_release(&end);
     return rows < all ? rows : all;
