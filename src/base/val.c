@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #ifdef __SSE2__
-#include <emmintrin.h>
+#include <immintrin.h>
 #endif
 
 static const uint8_t bytes_null[] = { TAG_NULL }, bytes_true[] = { TAG_TRUE },
