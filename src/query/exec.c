@@ -16,7 +16,7 @@ enum errc exec_poll(struct exec *x, struct error *err)
 
 /* ---- values ---- */
 
-/* Copies the result to the start of what its evaluation took. */
+/* Copies the result to the start of what its evaluation took, by way of another arena: scratch. */
 static void compact(struct exec *x, struct arena *arena, struct arena_mark mark, struct val *v)
 {
     struct arena_mark scratch = arena_mark(x->scratch);
