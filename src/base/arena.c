@@ -9,6 +9,7 @@
  */
 #include "base/arena.h"
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -34,7 +35,8 @@ struct arena {
     struct block *spare; /* empty, or NULL */
     struct arena *root;  /* whose limit counts; itself without a parent */
     size_t limit, total, peak;
-    size_t children; /* of the root: bytes of all blocks of its children */
+    size_t children;             /* of the root: bytes of all blocks of its children */
+    struct arena_budget *budget; /* borrowed; of the root; NULL = none */
 };
 
 struct arena *arena_new(size_t limit_bytes)
@@ -54,6 +56,12 @@ struct arena *arena_child(struct arena *parent)
     return a;
 }
 
+void arena_charge(struct arena *a, struct arena_budget *budget)
+{
+    assert(a->root == a && !a->top && !a->spare && !a->children);
+    a->budget = budget;
+}
+
 static void note_peak(struct arena *a)
 {
     if (a->total + a->children > a->peak)
@@ -67,6 +75,8 @@ static void block_free(struct arena *a, struct block *b)
     ASAN_UNPOISON_MEMORY_REGION(b->bytes, b->size);
     if (a->root != a)
         a->root->children -= b->size;
+    if (a->root->budget)
+        atomic_fetch_sub_explicit(&a->root->budget->used_bytes, b->size, memory_order_relaxed);
     mem_free(b);
 }
 
@@ -97,6 +107,8 @@ static struct block *block_new(struct arena *a, size_t bytes)
         a->root->children += size;
         note_peak(a->root);
     }
+    if (a->root->budget)
+        atomic_fetch_add_explicit(&a->root->budget->used_bytes, size, memory_order_relaxed);
     return b;
 }
 
@@ -154,12 +166,32 @@ static enum errc over_limit(const struct arena *a, struct error *err)
     return fail_num(err, 32, "more memory is needed than the limit of %zu bytes", a->limit);
 }
 
+static bool is_over_budget(const struct arena *r, size_t more)
+{
+    const struct arena_budget *b = r->budget;
+
+    if (!b || !b->limit_bytes || r->total + r->children + more <= ARENA_BUDGET_FREE)
+        return false;
+    size_t used = atomic_load_explicit(&b->used_bytes, memory_order_relaxed);
+    return more > b->limit_bytes || used > b->limit_bytes - more;
+}
+
+static enum errc over_budget(const struct arena *r, struct error *err)
+{
+    return fail_num(err, 32,
+                    "more memory is needed than %s allows all queries together: %zu MiB, of which "
+                    "this one holds %zu",
+                    r->budget->name, r->budget->limit_bytes / MIB, (r->total + r->children) / MIB);
+}
+
 enum errc arena_try(struct arena *a, size_t bytes, void **out, struct error *err)
 {
     const struct arena *r = a->root;
 
     if (r->limit && (bytes > r->limit || r->total + r->children > r->limit - bytes))
         return over_limit(r, err);
+    if (is_over_budget(r, bytes))
+        return over_budget(r, err);
     *out = arena_alloc(a, bytes);
     return OK;
 }
@@ -168,7 +200,9 @@ enum errc arena_check(const struct arena *a, struct error *err)
 {
     const struct arena *r = a->root;
 
-    return r->limit && r->total + r->children > r->limit ? over_limit(r, err) : OK;
+    if (r->limit && r->total + r->children > r->limit)
+        return over_limit(r, err);
+    return is_over_budget(r, 0) ? over_budget(r, err) : OK;
 }
 
 struct slice arena_copy(struct arena *a, struct slice bytes)

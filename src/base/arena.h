@@ -21,6 +21,19 @@ struct arena *arena_new(size_t limit_bytes);
  * free room included. The child is freed before its parent, by the same thread.
  */
 struct arena *arena_child(struct arena *parent);
+/*
+ * What several arenas may take together, by whole blocks. Set before the first is charged to it; any
+ * thread. Beyond it those that hold more than ARENA_BUDGET_FREE are refused as by their own limit.
+ */
+struct arena_budget {
+    size_t limit_bytes; /* 0 = none */
+    const char *name;   /* the setting, for the message */
+    _Atomic size_t used_bytes;
+};
+enum { ARENA_BUDGET_FREE = MIB };
+/* Before anything is allocated in it or a child. Borrows the budget until the arena is freed. */
+void arena_charge(struct arena *arena, struct arena_budget *budget);
+
 void arena_free(struct arena *arena); /* NULL is allowed */
 
 /* 16-byte aligned, not zeroed; never NULL. */

@@ -32,7 +32,7 @@ enum val_type val_type(struct val v)
     if (tag >= TAG_STRING)
         return VAL_STRING;
     if (tag >= TAG_DOUBLE)
-        return VAL_NUMBER;
+        return tag == TAG_SEALED ? VAL_STRING : VAL_NUMBER;
     return tag == TAG_NULL ? VAL_NULL : VAL_BOOL;
 }
 
@@ -61,6 +61,7 @@ size_t val_size(struct val v)
     case TAG_FLOAT:
         return 5;
     case TAG_STRING:
+    case TAG_SEALED:
         return 5 + (size_t)load32(v.at + 1);
     case TAG_ARRAY_EQUAL:
         return EQUAL_HEADER + (size_t)v.at[1] * load32(v.at + 2);
@@ -143,7 +144,19 @@ struct slice val_string(struct val v)
         return slice_of(v.at + 1, (size_t)(tag - TAG_SHORT));
     if (tag == TAG_STRING)
         return slice_of(v.at + 5, load32(v.at + 1));
+    if (tag == TAG_SEALED)
+        return slice_str("(encrypted)");
     return slice_of("", 0);
+}
+
+bool val_is_sealed(struct val v)
+{
+    return v.at && *v.at == TAG_SEALED;
+}
+
+struct slice val_sealed_bytes(struct val v)
+{
+    return slice_of(v.at + SEALED_HEADER, load32(v.at + 1));
 }
 
 bool val_truth(struct val v)

@@ -40,6 +40,13 @@ double val_double(struct val v); /* ints are converted */
 struct slice val_string(struct val v);
 bool val_truth(struct val v); /* AQL: null, false, 0 and "" are false, all else true */
 
+/*
+ * A stored value that is encrypted: only the store makes and opens one, and nobody above it gets
+ * one. Otherwise it reads as the string "(encrypted)", neither null nor its bytes.
+ */
+bool val_is_sealed(struct val v);
+struct slice val_sealed_bytes(struct val v);
+
 /* Arrays and objects. */
 size_t val_count(struct val v); /* elements or members */
 struct val val_at(struct val v,
@@ -105,6 +112,8 @@ struct val val_new_int(struct arena *arena, int64_t i);
 struct val val_new_double(struct arena *arena, double d);
 struct val val_new_string(struct arena *arena, struct slice text);
 struct val val_new_bool(bool is_true);
+/* Sealed, with room for so many bytes, which the caller fills. */
+struct val val_new_sealed(struct arena *arena, size_t len, uint8_t **bytes);
 struct val val_copy(struct arena *arena, struct val v);
 /* Of ready elements / members. Names must be unique. */
 struct val val_new_array(struct arena *arena, const struct val *items, size_t count);

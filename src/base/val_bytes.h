@@ -4,6 +4,7 @@
  * or make them (docs/formats.md). Little-endian, no alignment.
  *
  *   01 null  02 false  03 true  04 double, 8 bytes  05 float32, 4 bytes
+ *   06 sealed: length 4, bytes
  *   08..0F   int of 1..8 bytes, two's complement
  *   10..1F   int 0..15
  *   20       string: length 4, bytes          40..BF  string of 0..127 bytes
@@ -29,6 +30,7 @@ enum val_tag {
     TAG_TRUE = 0x03,
     TAG_DOUBLE = 0x04,
     TAG_FLOAT = 0x05,
+    TAG_SEALED = 0x06,
     TAG_INT = 0x08,   /* + bytes - 1 */
     TAG_SMALL = 0x10, /* + value */
     TAG_STRING = 0x20,
@@ -41,7 +43,7 @@ enum val_tag {
     TAG_OBJECT = 0xD0, /* + 1, 2, 3 for width 1, 2, 4 */
 };
 
-enum { OBJECT_LINEAR = 8, EQUAL_HEADER = 6, EQUAL_MIN = 4 };
+enum { OBJECT_LINEAR = 8, EQUAL_HEADER = 6, EQUAL_MIN = 4, SEALED_HEADER = 5 };
 
 static inline uint16_t load16(const uint8_t *p)
 {

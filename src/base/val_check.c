@@ -134,6 +134,10 @@ static bool check(const uint8_t *at, size_t room, unsigned depth, size_t *size)
         return is_equal_array(at, room, size);
     if (tag_is_array(tag) || tag_is_object(tag))
         return is_container(at, room, depth, size);
+    if (tag == TAG_SEALED) {
+        *size = room < SEALED_HEADER ? 0 : SEALED_HEADER + (size_t)load32(at + 1);
+        return *size && *size <= room;
+    }
     if (tag >= TAG_INT && tag < TAG_SMALL) {
         *size = 2 + (size_t)(tag - TAG_INT);
         return *size <= room;

@@ -179,6 +179,17 @@ struct val val_new_string(struct arena *arena, struct slice text)
     return (struct val){ at };
 }
 
+struct val val_new_sealed(struct arena *arena, size_t len, uint8_t **bytes)
+{
+    uint32_t n = (uint32_t)len;
+    uint8_t *at = arena_alloc(arena, SEALED_HEADER + len);
+
+    at[0] = TAG_SEALED;
+    memcpy(at + 1, &n, sizeof n);
+    *bytes = at + SEALED_HEADER;
+    return (struct val){ at };
+}
+
 struct val val_new_bool(bool is_true)
 {
     return is_true ? val_true : val_false;

@@ -9,6 +9,7 @@
 #include "model/footprint.h"
 
 #include "base/machine.h"
+#include "base/memory_plan.h"
 
 #include <unistd.h>
 
@@ -103,9 +104,8 @@ uint64_t footprint_sum(const struct footprint *f)
 
 uint64_t model_budget_of(const struct settings *s)
 {
-    if (s->model_memory_mb)
-        return (uint64_t)s->model_memory_mb * MIB;
-    if (s->memory_budget_mb)
-        return (uint64_t)s->memory_budget_mb * MIB / 2;
-    return machine_memory_bytes() / 2;
+    struct memory_plan plan;
+
+    memory_plan_make(&plan, s, machine_memory_bytes());
+    return plan.models;
 }

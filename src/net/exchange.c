@@ -392,12 +392,24 @@ bool exchange_write(struct exchange *x, struct slice piece)
     return is_ok;
 }
 
+void exchange_on_room(struct exchange *x, void (*fn)(void *ctx), void *ctx)
+{
+    pthread_mutex_lock(&x->lock);
+    x->on_room = fn;
+    x->room_ctx = ctx;
+    pthread_mutex_unlock(&x->lock);
+}
+
 void exchange_sent(struct exchange *x, size_t bytes)
 {
     pthread_mutex_lock(&x->lock);
+    size_t before = x->rep.unsent;
     x->rep.unsent -= bytes < x->rep.unsent ? bytes : x->rep.unsent;
     if (x->rep.is_waiting && x->rep.unsent <= WAIT_LOW)
         pthread_cond_broadcast(&x->room);
+    bool has_room = before > WAIT_LOW && x->rep.unsent <= WAIT_LOW;
+    if (has_room && x->on_room && !is_over(x) && !atomic_load(&x->is_cancelled))
+        x->on_room(x->room_ctx);
     pthread_mutex_unlock(&x->lock);
 }
 

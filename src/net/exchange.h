@@ -77,9 +77,11 @@ struct exchange {
     atomic_bool is_stopped; /* cancelled, or its work is not wanted any more */
     void (*on_cancel)(void *ctx);
     void *cancel_ctx;
+    void (*on_room)(void *ctx);
+    void *room_ctx;
     void *user;
 
-    pthread_mutex_t lock; /* recursive: on_cancel is called with it */
+    pthread_mutex_t lock; /* recursive: on_cancel, on_room are called with it */
     pthread_cond_t room;
     struct exchange_reply rep;
     bool is_posted, is_resuming;

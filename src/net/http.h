@@ -142,6 +142,12 @@ void exchange_start(struct exchange *x, int status, const char *content_type,
  */
 bool exchange_write(struct exchange *x, struct slice piece);
 size_t exchange_unsent(const struct exchange *x); /* bytes that the client has not taken */
+/*
+ * Called when the client has taken all but 1 MiB, or less, of what was more (loop thread): whoever
+ * would rather not wait in exchange_write goes on then. Never after the reply is complete. Must not
+ * wait for a thread that replies.
+ */
+void exchange_on_room(struct exchange *x, void (*fn)(void *ctx), void *ctx);
 void exchange_finish(struct exchange *x);
 /* Breaks the stream or the connection: the reply cannot be completed after an error half-way. */
 void exchange_abort(struct exchange *x);

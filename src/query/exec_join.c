@@ -7,6 +7,7 @@
  */
 #include "query/exec_scan.h"
 #include "query/groups.h"
+#include "query/plan_sealed.h"
 
 struct match {
     struct match *next;
@@ -137,6 +138,8 @@ static enum errc make_table(struct op *op, const struct collection *c, struct er
     t->groups.key_count = key_count(op);
     t->groups.group_bytes = sizeof(struct matches);
     enum errc rc = doc_iter_new(&docs, op->x->txn, c, err);
+    if (rc == OK && c->sealed_count && plan_leaves_sealed(op->n, c))
+        doc_iter_leave_sealed(docs);
     if (rc == OK)
         rc = read_all(op, t, row, keys, docs, err);
     doc_iter_free(docs);

@@ -7,6 +7,7 @@
 #include "query/exec_scan.h"
 #include "query/exec_geo.h"
 #include "query/intern.h"
+#include "query/plan_sealed.h"
 
 struct scan_state {
     struct val *row; /* input row; NULL = take the next one */
@@ -23,6 +24,7 @@ struct scan_state {
     struct intern seen; /* keys that an earlier one gave */
     uint64_t skip;      /* so many more documents are passed over */
     unsigned since_poll;
+    bool leaves_sealed; /* documents are read as they are stored */
 };
 
 static void scan_close(struct op *op)
@@ -117,7 +119,8 @@ static enum errc offer_key(struct op *op, struct scan_state *s, const struct col
     const struct scan *scan = op->n->scan;
     struct arena_mark mark = arena_mark(x->scratch);
     struct val doc;
-    enum errc rc = doc_get(x->txn, c, key, x->scratch, &doc, err);
+    enum errc rc = s->leaves_sealed ? doc_get_stored(x->txn, c, key, x->scratch, &doc, err)
+                                    : doc_get(x->txn, c, key, x->scratch, &doc, err);
 
     x->stats->document_lookups++;
     if (rc == OK && scan->is_covering) {
@@ -162,6 +165,7 @@ static enum errc scan_next(struct op *op, const struct source *src, struct batch
                 break;
             arena_reset(op->kept);
             s->skip = op->n->scan->skip;
+            s->leaves_sealed = c->sealed_count && plan_leaves_sealed(op->n, c);
             rc = src->open(op, s, c, err);
         }
         if (rc == OK)
@@ -183,7 +187,11 @@ static enum errc scan_next(struct op *op, const struct source *src, struct batch
 static enum errc all_open(struct op *op, struct scan_state *s, const struct collection *c,
                           struct error *err)
 {
-    return doc_iter_new(&s->docs, op->x->txn, c, err);
+    enum errc rc = doc_iter_new(&s->docs, op->x->txn, c, err);
+
+    if (rc == OK && s->leaves_sealed)
+        doc_iter_leave_sealed(s->docs);
+    return rc;
 }
 
 static enum errc all_step(struct op *op, struct scan_state *s, const struct collection *c,

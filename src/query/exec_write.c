@@ -115,6 +115,7 @@ static enum errc apply(struct op *op, struct write *s, const struct collection *
                                .drop_nulls = w->drop_nulls,
                                .replace_objects = w->replace_objects,
                                .check_rev = w->check_rev,
+                               .leaves_old = !w->needs_old,
                                .version_attribute = w->version_attribute };
     struct val doc, name;
     struct slice key;

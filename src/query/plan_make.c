@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operations in their order become a pipeline of nodes. */
 #include "query/call.h"
+#include "query/plan_sealed.h"
 #include "query/planner.h"
 #include "store/txn.h"
 #include <strings.h>
@@ -466,7 +467,9 @@ enum errc plan_make(const struct ast *query, struct slice text, struct val bind,
     p.plan->root = p.last;
     if (env->full_count)
         count_full(p.plan->root);
-    rc = plan_apply_rules(&p);
+    rc = plan_check_sealed(&p);
+    if (rc == OK)
+        rc = plan_apply_rules(&p);
     plan_find_live(&p);
     *out = p.plan;
     return rc;

@@ -227,6 +227,7 @@ static enum errc prepare(struct query *q, struct error *err)
     enum errc rc = OK;
 
     q->arena = arena_new(q->opt.memory_limit);
+    arena_charge(q->arena, q->env->memory);
     q->scratch = arena_child(q->arena);
     begin_phase(q, PHASE_PLANNING);
     TRY(begin(q, err));
@@ -266,6 +267,7 @@ enum errc query_new(struct query **out, const struct query_env *env, struct slic
     q->warning_max = opt->max_warnings ? opt->max_warnings : WARNINGS_MAX;
     pthread_mutex_init(&q->lock, NULL);
     q->text_arena = arena_new(q->opt.memory_limit);
+    arena_charge(q->text_arena, env->memory);
     q->warnings = arena_alloc(q->text_arena, (q->warning_max + 1) * sizeof *q->warnings);
     if (text.len > LIMIT_QUERY_TEXT) {
         rc = fail_num(err, 1524, "the query's text is longer than %d bytes", LIMIT_QUERY_TEXT);

@@ -25,6 +25,7 @@ struct query_env {
     const struct batch_call *calls[8]; /* INFER, EMBED, ...; NULL ends */
     const struct env *env;             /* clock and randomness */
     struct spill_space *spill;         /* where large sorts go; NULL: memory only */
+    struct arena_budget *memory;       /* of all queries together; NULL: none */
 };
 
 struct query_options {

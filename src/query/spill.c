@@ -5,9 +5,11 @@
  * comes back from a disk is not trusted. Runs are read in blocks and merged by a heap.
  */
 #include "query/spill.h"
+#include "base/env.h"
 #include "base/fault.h"
 #include "base/hash.h"
 #include "base/metrics.h"
+#include "base/seal.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -35,7 +37,8 @@ struct spill {
     struct arena *arena;  /* owned: rows in memory */
     const uint8_t **rows; /* in the arena */
     size_t count, cap;
-    int fd; /* -1: nothing was written */
+    int fd;                      /* -1: nothing was written */
+    uint8_t key[SEAL_KEY_BYTES]; /* of an encrypted file */
     uint64_t file_bytes;
     struct run *runs;
     uint32_t run_count;
@@ -97,6 +100,7 @@ void spill_free(struct spill *s)
         buf_release(&s->runs[i].block);
     if (s->fd >= 0)
         close(s->fd);
+    seal_wipe(s->key, sizeof s->key);
     atomic_fetch_sub(&s->space->used_bytes, s->file_bytes);
     mem_free(s->runs);
     mem_free(s->values);
@@ -147,7 +151,10 @@ static void sort_rows(struct spill *s)
 static enum errc open_file(struct spill *s, struct error *err)
 {
     char path[sizeof s->space->dir + 16];
+    const struct env *env = env_system();
 
+    if (s->space->is_encrypted)
+        env->random(env->ctx, s->key, sizeof s->key);
     s->fd = fault_errno("spill.open", EMFILE)
                 ? -1
                 : open(s->space->dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -181,6 +188,8 @@ static enum errc write_block(struct spill *s, struct buf *block, uint64_t *at, s
     struct slice left = buf_slice(block);
     enum errc rc = claim(s, left.len, err);
 
+    if (s->space->is_encrypted)
+        seal_stream(s->key, *at, block->ptr, block->len);
     while (rc == OK && left.len) {
         ssize_t n =
             fault_errno("spill.write", ENOSPC) ? -1 : pwrite(s->fd, left.ptr, left.len, (off_t)*at);
@@ -304,6 +313,8 @@ static enum errc read_block(struct spill *s, struct run *r, size_t want, struct 
             return fail_os(err, "read a temporary file in", s->space->dir);
         if (n == 0)
             return fail(err, ERR_CORRUPT, "a temporary file in %s is cut off", s->space->dir);
+        if (s->space->is_encrypted)
+            seal_stream(s->key, r->at, to, (size_t)n);
         r->at += (uint64_t)n;
     }
     return OK;

@@ -18,6 +18,7 @@ struct spill_space {
     char dir[4096];
     uint64_t memory_bytes; /* of one operator's rows before it writes */
     uint64_t max_bytes;    /* in all files together; more is refused with ERR_LIMIT */
+    bool is_encrypted;     /* each file with a key that is nowhere but in memory */
     _Atomic uint64_t used_bytes;
 };
 

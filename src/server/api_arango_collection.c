@@ -73,7 +73,7 @@ static const char *const body_names[] = {
     "keyOptions",   "schema",         "computedValues",       "cacheEnabled",
     "writeConcern", "numberOfShards", "replicationFactor",    "shardingStrategy",
     "shardKeys",    "isVolatile",     "distributeShardsLike", "smartJoinAttribute",
-    "isSmart",      "syncByRevision",
+    "isSmart",      "syncByRevision", "encryptedFields",
 };
 
 static enum errc check_absent(struct val body, const char *name, struct error *err)
@@ -124,6 +124,7 @@ static enum errc read_options(struct request *r, struct val body, struct collect
         .extra = collection_kept(r, body),
         .schema = val_get(body, slice_str("schema")),
         .computed = val_get(body, slice_str("computedValues")),
+        .encrypted_fields = val_get(body, slice_str("encryptedFields")),
     };
 out:
     return rc;
@@ -236,7 +237,8 @@ static enum errc set_properties(struct request *r, const struct collection *c, s
     for (size_t i = 0; i < val_count(body); i++) {
         struct slice name = val_name_at(body, i);
         if (!slice_is(name, "waitForSync") && !slice_is(name, "schema") &&
-            !slice_is(name, "computedValues") && !collection_is_kept(name))
+            !slice_is(name, "computedValues") && !slice_is(name, "encryptedFields") &&
+            !collection_is_kept(name))
             return fail(err, ERR_INVALID, "'%.*s' cannot be changed", SLICE_ARG(name));
     }
     if (!val_find(body, slice_str("waitForSync"), &v))
@@ -245,6 +247,8 @@ static enum errc set_properties(struct request *r, const struct collection *c, s
         to.schema = VAL_NONE;
     if (!val_find(body, slice_str("computedValues"), &to.computed))
         to.computed = VAL_NONE;
+    if (val_find(body, slice_str("encryptedFields"), &v))
+        TRY(store_set_encrypted_fields(r->ctx->store, c->id, v, err));
     to.extra = collection_kept(r, body);
     rc = store_set_collection(r->ctx->store, c->id, &to, err);
 out:

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /_api/changes: the commits of a database in order, by long poll or as server-sent events, and the
- * snapshot from which a client that came too late begins again.
+ * /_api/changes: the commits of a database in order, by long poll or as server-sent events.
  *
  * A request reads until there is nothing more or its answer is long enough, then waits without a
  * worker and without anything of the store. What a step reads is limited, so that a client that wants
@@ -35,8 +34,12 @@ struct follow {
     uint64_t first, max_bytes;
     uint64_t until_ms;   /* the answer at the latest; events: the end */
     uint64_t said_ms;    /* events: the last one */
-    uint64_t said_after; /* events: the position in it */
-    bool is_events, has_begun, has_transactions;
+    uint64_t said_after; /* the position behind the last transaction that was put */
+    struct change_commit commit;
+    size_t sent_before, text_before; /* where its text begins */
+    bool is_inside;                  /* there is more of it */
+    bool is_open;                    /* its text has begun, and not ended */
+    bool is_events, has_begun, has_started, has_transactions;
 };
 
 /* ---- parameters ---- */
@@ -75,18 +78,6 @@ static enum errc read_after(struct follow *f, uint64_t *after, struct error *err
                     SLICE_ARG(history), change_history(r->ctx->store));
 }
 
-static enum errc read_filter(struct request *r, struct change_filter *f, struct error *err)
-{
-    struct slice names;
-    enum errc rc = request_database_id(r, &f->db_id, err);
-
-    if (rc == OK && request_word(r, "collections", &names))
-        rc = change_filter_names(f, r, names, err);
-    for (size_t i = 0; rc == OK && i < f->count; i++)
-        rc = request_may_use(r, f->names[i], ACCESS_READ, err);
-    return rc;
-}
-
 static bool wants_events(struct request *r)
 {
     struct slice accept = exchange_header(r->x, "accept");
@@ -104,7 +95,7 @@ static enum errc read_follow(struct follow *f, struct error *err)
     f->max_bytes = BYTES_DEFAULT;
     TRY(read_number(r, "wait_ms", WAIT_MAX_MS, &wait_ms, err));
     TRY(read_number(r, "max_bytes", BYTES_MAX, &f->max_bytes, err));
-    TRY(read_filter(r, &f->filter, err));
+    TRY(change_filter_read(&f->filter, r, err));
     TRY(read_after(f, &after, err));
     TRY(change_reader_open(&f->reader, r->ctx->store, after, err));
     f->first = f->said_after = after;
@@ -116,26 +107,41 @@ out:
 
 /* ---- answering ---- */
 
-static void begin(struct follow *f)
+/* What fails before anything was sent is still answered as an error. */
+static void flush(struct follow *f, bool is_last)
 {
     static const struct http_header fresh = { "Cache-Control", "no-store" };
 
+    if (!f->has_started && !is_last && f->text.out.len < CHANGE_PIECE_BYTES)
+        return;
+    if (!f->has_started && f->is_events)
+        exchange_start_events(f->r->x, NULL, 0);
+    else if (!f->has_started)
+        exchange_start(f->r->x, 200, "application/json; charset=utf-8", &fresh, 1);
+    f->has_started = true;
+    change_text_flush(&f->text, is_last);
+}
+
+static void begin(struct follow *f)
+{
     if (f->has_begun)
         return;
     f->has_begun = true;
-    if (f->is_events) {
-        exchange_start_events(f->r->x, NULL, 0);
+    if (f->is_events)
         return;
-    }
-    exchange_start(f->r->x, 200, "application/json; charset=utf-8", &fresh, 1);
     buf_add_char(&f->text.out, '{');
     change_put_history(&f->text);
     buf_printf(&f->text.out, ",\"after\":%" PRIu64 ",\"transactions\":[", f->first);
 }
 
-static void begin_transaction(struct follow *f, const struct change_commit *commit)
+static void begin_transaction(struct follow *f)
 {
+    const struct change_commit *commit = &f->commit;
+
     begin(f);
+    f->is_open = true;
+    f->sent_before = f->text.bytes;
+    f->text_before = f->text.out.len;
     if (f->is_events)
         buf_printf(&f->text.out, "id: %" PRIu64 "\nevent: transaction\ndata: ", commit->seq);
     else if (f->has_transactions)
@@ -146,32 +152,61 @@ static void begin_transaction(struct follow *f, const struct change_commit *comm
     buf_add_str(&f->text.out, ",\"changes\":[");
 }
 
-static void end_transaction(struct follow *f, const struct change_commit *commit)
+static void end_transaction(struct follow *f)
 {
     buf_add_str(&f->text.out, f->is_events ? "]}\n\n" : "]}");
-    f->said_after = commit->seq;
+    f->is_open = false;
+    f->said_after = f->commit.seq;
     f->said_ms = env_mono_ms(env_system());
 }
 
-/* One commit: nothing, when the filter takes nothing of it. */
-static void put_commit(struct follow *f, const struct change_commit *commit)
+/* The transaction was not told, if nothing of it was sent. */
+static void take_back_transaction(struct follow *f)
+{
+    if (!f->is_open || f->text.bytes != f->sent_before)
+        return;
+    f->text.out.len = f->text_before;
+    f->is_open = f->is_inside = false;
+}
+
+/* The client does not read as fast as we write: a worker would wait for it. */
+static bool is_behind(const struct follow *f)
+{
+    return exchange_unsent(f->r->x) > UNSENT_HIGH;
+}
+
+/*
+ * The commit in hand, or what is left of it: nothing, when the filter takes nothing. It goes on at
+ * the next step (is_inside) when the client is behind.
+ */
+static enum errc put_commit(struct follow *f, struct error *err)
 {
     struct change change;
-    bool is_first = true;
+    bool has = true;
+    enum errc rc = OK;
 
-    while (!f->text.is_gone && change_reader_change(f->reader, &change)) {
+    while (!f->text.is_gone) {
+        if (!f->text.out.len && is_behind(f))
+            return OK;
+        TRY(change_reader_change(f->reader, &change, &has, err));
+        if (!has)
+            break;
         if (!change_filter_takes(&f->filter, f->r, &change))
             continue;
+        TRY(change_reader_document(f->reader, &change, err));
+        bool is_first = !f->is_open;
         if (is_first)
-            begin_transaction(f, commit);
+            begin_transaction(f);
         buf_add_str(&f->text.out, is_first ? "{" : ",{");
-        is_first = false;
         change_put(&f->text, &change);
         buf_add_char(&f->text.out, '}');
-        change_text_flush(&f->text, false);
+        flush(f, false);
     }
-    if (!is_first)
-        end_transaction(f, commit);
+    f->is_inside = false;
+    if (f->is_open)
+        end_transaction(f);
+out:
+    return rc;
 }
 
 /* A position that the client may go on from, also when nothing was for it. */
@@ -194,7 +229,8 @@ static void release(struct follow *f)
     change_hub_leave(f->hub);
 }
 
-static void finish(struct follow *f)
+/* at: the position that the client goes on from. Not in the middle of a transaction. */
+static void finish_at(struct follow *f, uint64_t at)
 {
     struct request *r = f->r;
 
@@ -202,32 +238,45 @@ static void finish(struct follow *f)
         put_position(f);
     } else {
         begin(f);
-        buf_printf(&f->text.out, "],\"sequence\":%" PRIu64 ",\"last\":%" PRIu64 "}",
-                   change_reader_position(f->reader), change_limit(r->ctx->store));
+        buf_printf(&f->text.out, "],\"sequence\":%" PRIu64 ",\"last\":%" PRIu64 "}", at,
+                   change_limit(r->ctx->store));
     }
-    change_text_flush(&f->text, true);
+    flush(f, true);
     exchange_finish(r->x);
     release(f);
     request_done(r);
 }
 
-/* Half an answer cannot become an error: then the connection breaks. Events can tell. */
+static void finish(struct follow *f)
+{
+    finish_at(f, change_reader_position(f->reader));
+}
+
+/*
+ * Half an answer cannot become an error: it ends before what could not be told, and the next request
+ * is answered with the error; or the connection breaks. Events can tell.
+ */
 static void give_up(struct follow *f, const struct error *err)
 {
     struct request *r = f->r;
-    bool has_begun = f->has_begun;
+    bool has_started = f->has_started;
 
-    if (has_begun && f->is_events) {
+    take_back_transaction(f);
+    if (!f->is_events && !f->is_open && f->said_after > f->first) {
+        finish_at(f, f->said_after);
+        return;
+    }
+    if (has_started && f->is_events && !f->is_open) {
         buf_add_str(&f->text.out, "event: error\ndata: ");
         val_print(error_body(r->arena, r->style, err), &f->text.out);
         buf_add_str(&f->text.out, "\n\n");
-        change_text_flush(&f->text, true);
+        flush(f, true);
         exchange_finish(r->x);
-    } else if (has_begun) {
+    } else if (has_started) {
         exchange_abort(r->x);
     }
     release(f);
-    if (has_begun)
+    if (has_started)
         request_done(r);
     else
         request_fail(r, err);
@@ -256,25 +305,25 @@ static enum errc check_user(struct request *r, struct error *err)
 /* *has_more: the step read enough, or the answer is long enough, before the end. */
 static enum errc read_commits(struct follow *f, bool *has_more, struct error *err)
 {
-    struct change_commit commit;
     uint64_t read = 0;
     bool has = true;
     enum errc rc = OK;
 
     *has_more = false;
-    while (rc == OK && has && !f->text.is_gone) {
-        rc = change_reader_next(f->reader, &commit, &has, err);
-        if (rc != OK || !has)
-            break;
-        put_commit(f, &commit);
-        read += commit.bytes;
-        bool is_long = f->text.bytes + f->text.out.len >= f->max_bytes;
-        if (read >= STEP_BYTES || (is_long && !f->is_events) ||
-            (f->is_events && exchange_unsent(f->r->x) + f->text.out.len > UNSENT_HIGH)) {
-            *has_more = true;
-            break;
+    while (!*has_more && !f->text.is_gone) {
+        if (!f->is_inside) {
+            TRY(change_reader_next(f->reader, &f->commit, &has, err));
+            if (!has)
+                break;
+            f->is_inside = true;
+            read += f->commit.bytes;
         }
+        TRY(put_commit(f, err));
+        bool is_long = f->text.bytes + f->text.out.len >= f->max_bytes;
+        *has_more =
+            f->is_inside || read >= STEP_BYTES || (is_long && !f->is_events) || is_behind(f);
     }
+out:
     change_reader_rest(f->reader);
     return rc;
 }
@@ -299,14 +348,14 @@ static void follow_events(struct follow *f, bool has_more)
     struct request *r = f->r;
     uint64_t now_ms = env_mono_ms(env_system());
 
-    if (now_ms >= f->until_ms) {
+    if (now_ms >= f->until_ms && !f->is_inside) {
         finish(f);
         return;
     }
-    if (!f->has_begun || now_ms - f->said_ms >= HEARTBEAT_MS)
+    if (!f->is_inside && (!f->has_begun || now_ms - f->said_ms >= HEARTBEAT_MS))
         put_position(f);
-    change_text_flush(&f->text, true);
-    if (exchange_unsent(r->x) > UNSENT_HIGH) {
+    flush(f, true);
+    if (is_behind(f)) {
         go_on_later(f);
     } else if (has_more) {
         request_wake(r); /* others first */
@@ -322,8 +371,13 @@ static void follow_poll(struct follow *f, bool has_more)
     struct request *r = f->r;
     bool is_long = f->text.bytes + f->text.out.len >= f->max_bytes;
 
-    if (is_long || (f->has_transactions && !has_more) || env_mono_ms(env_system()) >= f->until_ms) {
+    bool is_over =
+        is_long || (f->has_transactions && !has_more) || env_mono_ms(env_system()) >= f->until_ms;
+
+    if (is_over && !f->is_inside) {
         finish(f);
+    } else if (is_behind(f)) {
+        go_on_later(f);
     } else if (has_more) {
         request_wake(r);
         request_park(r, follow_step);
@@ -341,10 +395,14 @@ static void follow_step(struct request *r)
 
     if (f->text.is_gone || atomic_load(exchange_cancel_flag(r->x)) ||
         atomic_load(&r->ctx->is_draining)) {
-        finish(f);
+        fail(&err, ERR_BUSY, "the server is shutting down");
+        if (f->is_open)
+            give_up(f, &err);
+        else
+            finish(f);
         return;
     }
-    if (f->is_events && f->has_begun && exchange_unsent(r->x) > UNSENT_HIGH) {
+    if (is_behind(f)) {
         go_on_later(f);
         return;
     }
@@ -364,6 +422,7 @@ static void follow_step(struct request *r)
         follow_poll(f, has_more);
 }
 
+/* The client has left, or has read what it had not. */
 static void on_gone(void *ctx)
 {
     struct follow *f = ctx;
@@ -391,147 +450,8 @@ static void get_changes(struct request *r)
     }
     r->state = f;
     exchange_on_cancel(r->x, on_gone, f);
+    exchange_on_room(r->x, on_gone, f);
     follow_step(r);
-}
-
-/* ---- snapshot ---- */
-
-struct snapshot {
-    struct request *r;
-    struct change_hub *hub;
-    struct change_waiter waiter;
-    struct change_filter filter;
-    struct change_text text;
-    struct txn *txn;
-    uint64_t documents, collections;
-};
-
-static bool is_wanted(struct snapshot *s, const struct database *db, const struct collection *c)
-{
-    struct change change = { .kind = CHANGE_CREATE_COLLECTION, .db = db, .collection = c };
-
-    return change_filter_takes(&s->filter, s->r, &change);
-}
-
-static enum errc put_documents(struct snapshot *s, const struct collection *c, struct error *err)
-{
-    struct doc_iter *it = NULL;
-    struct val doc;
-    enum errc rc = doc_iter_new(&it, s->txn, c, err);
-
-    while (rc == OK && !s->text.is_gone && doc_iter_next(it, &doc)) {
-        buf_add_str(&s->text.out, "{\"type\":\"document\",\"collection\":");
-        val_print_string(c->name, &s->text.out);
-        buf_add_str(&s->text.out, ",\"document\":");
-        val_print(doc, &s->text.out);
-        buf_add_str(&s->text.out, "}\n");
-        change_text_flush(&s->text, false);
-        s->documents++;
-    }
-    if (rc == OK)
-        rc = doc_iter_check(it, err);
-    doc_iter_free(it);
-    return rc;
-}
-
-static enum errc put_snapshot(struct snapshot *s, struct error *err)
-{
-    const struct database *db = catalog_database_by_id(txn_catalog(s->txn), s->filter.db_id);
-    struct buf *out = &s->text.out;
-    enum errc rc = OK;
-
-    buf_add_str(out, "{\"type\":\"snapshot\",");
-    change_put_history(&s->text);
-    buf_printf(out, ",\"sequence\":%" PRIu64 ",\"database\":", txn_view_seq(s->txn));
-    val_print_string(s->r->db_name, out);
-    buf_add_str(out, "}\n");
-    for (size_t i = 0; db && rc == OK && i < db->collection_count; i++) {
-        const struct collection *c = &db->collections[i];
-        if (!is_wanted(s, db, c))
-            continue;
-        buf_add_str(out, "{\"type\":\"collection\",\"collection\":");
-        val_print_string(c->name, out);
-        buf_add_char(out, ',');
-        change_put_collection(&s->text, c, true);
-        buf_add_str(out, "}\n");
-        s->collections++;
-        rc = put_documents(s, c, err);
-    }
-    buf_printf(out, "{\"type\":\"end\",\"collections\":%" PRIu64 ",\"documents\":%" PRIu64 "}\n",
-               s->collections, s->documents);
-    return rc;
-}
-
-static void end_snapshot(struct snapshot *s)
-{
-    txn_end(s->txn);
-    change_text_release(&s->text);
-    change_hub_leave(s->hub);
-}
-
-/* A view may show commits that are not durable yet: the client must not be ahead of the feed. */
-static void snapshot_step(struct request *r)
-{
-    struct snapshot *s = r->state;
-    struct error err = { 0 };
-    bool is_over = atomic_load(exchange_cancel_flag(r->x)) || atomic_load(&r->ctx->is_draining);
-
-    if (!is_over &&
-        (change_limit(r->ctx->store) < txn_view_seq(s->txn) || !change_hub_begin_writing(s->hub))) {
-        s->waiter.due_ms = env_mono_ms(env_system()) + PAUSE_MS;
-        change_hub_pause(s->hub, &s->waiter, snapshot_step);
-        return;
-    }
-    if (is_over) {
-        fail(&err, ERR_BUSY, "the server is shutting down");
-        end_snapshot(s);
-        request_fail(r, &err);
-        return;
-    }
-    exchange_start(r->x, 200, "application/x-ndjson", NULL, 0);
-    if (put_snapshot(s, &err) == OK) {
-        change_text_flush(&s->text, true);
-        exchange_finish(r->x);
-    } else {
-        exchange_abort(r->x);
-    }
-    change_hub_end_writing(s->hub);
-    end_snapshot(s);
-    request_done(r);
-}
-
-static void on_snapshot_gone(void *ctx)
-{
-    struct snapshot *s = ctx;
-
-    change_hub_wake(s->hub, &s->waiter);
-}
-
-static void get_snapshot(struct request *r)
-{
-    struct error err = { 0 };
-    struct txn_options opt = { .is_read_only = true, .access = request_access(r) };
-    struct snapshot *s = ARENA_NEW(r->arena, struct snapshot);
-    enum errc rc = change_hub_enter(r->ctx->changes, &err);
-
-    if (rc != OK) {
-        request_fail(r, &err);
-        return;
-    }
-    s->r = s->waiter.r = r;
-    s->hub = r->ctx->changes;
-    change_text_init(&s->text, r);
-    rc = read_filter(r, &s->filter, &err);
-    if (rc == OK)
-        rc = txn_begin(&s->txn, r->ctx->store, &opt, &err);
-    if (rc != OK) {
-        end_snapshot(s);
-        request_fail(r, &err);
-        return;
-    }
-    r->state = s;
-    exchange_on_cancel(r->x, on_snapshot_gone, s);
-    snapshot_step(r);
 }
 
 /* ---- state ---- */
@@ -563,8 +483,6 @@ static void get_state(struct request *r)
 const struct route api_changes_routes[] = {
     { METHOD_GET, "/_api/changes?after&history&collections&wait_ms&max_bytes", ROLE_USER, ON_POOL,
       0, get_changes, "Commits after a position, in order; waits for some, or streams them." },
-    { METHOD_GET, "/_api/changes/snapshot?collections", ROLE_USER, ON_POOL, 0, get_snapshot,
-      "All documents at one position." },
     { METHOD_GET, "/_api/changes/state", ROLE_USER, ON_POOL, 0, get_state,
       "Which commits the change log has." },
     { 0 },

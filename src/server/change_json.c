@@ -6,8 +6,6 @@
 #include <inttypes.h>
 #include <time.h>
 
-enum { PIECE_BYTES = 64 * KIB };
-
 /* ---- which ---- */
 
 enum errc change_filter_names(struct change_filter *f, struct request *r, struct slice list,
@@ -25,6 +23,18 @@ enum errc change_filter_names(struct change_filter *f, struct request *r, struct
         list = slice_of(list.ptr + used, list.len - used);
     }
     return OK;
+}
+
+enum errc change_filter_read(struct change_filter *f, struct request *r, struct error *err)
+{
+    struct slice names;
+    enum errc rc = request_database_id(r, &f->db_id, err);
+
+    if (rc == OK && request_word(r, "collections", &names))
+        rc = change_filter_names(f, r, names, err);
+    for (size_t i = 0; rc == OK && i < f->count; i++)
+        rc = request_may_use(r, f->names[i], ACCESS_READ, err);
+    return rc;
 }
 
 static bool is_asked_for(const struct change_filter *f, struct slice name)
@@ -86,12 +96,12 @@ void change_text_release(struct change_text *t)
 
 void change_text_flush(struct change_text *t, bool is_last)
 {
-    if (t->out.len < PIECE_BYTES && !is_last)
+    if (t->out.len < CHANGE_PIECE_BYTES && !is_last)
         return;
     t->bytes += t->out.len;
     t->is_gone = t->is_gone || (t->out.len && !exchange_write(t->r->x, buf_slice(&t->out)));
     buf_clear(&t->out);
-    if (t->out.cap > 4 * PIECE_BYTES) { /* of a large document */
+    if (t->out.cap > 4 * CHANGE_PIECE_BYTES) { /* of a large document */
         buf_release(&t->out);
         buf_init(&t->out, 0);
     }

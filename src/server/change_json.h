@@ -9,7 +9,7 @@
 #include "server/request.h"
 #include "store/change_feed.h"
 
-enum { CHANGE_NAMES_MAX = 100 };
+enum { CHANGE_NAMES_MAX = 100, CHANGE_PIECE_BYTES = 64 * KIB };
 
 /* Which changes a client gets: of one database, of these collections, of what its user may read. */
 struct change_filter {
@@ -23,6 +23,9 @@ struct change_filter {
 /* "a,b" in the request's arena. */
 MUST_CHECK enum errc change_filter_names(struct change_filter *f, struct request *r,
                                          struct slice list, struct error *err);
+/* The request's database and "collections"; ERR_FORBIDDEN where the user may not read one. */
+MUST_CHECK enum errc change_filter_read(struct change_filter *f, struct request *r,
+                                        struct error *err);
 bool change_filter_takes(struct change_filter *f, struct request *r, const struct change *change);
 
 /* Text on its way. */
@@ -35,7 +38,7 @@ struct change_text {
 };
 void change_text_init(struct change_text *t, struct request *r);
 void change_text_release(struct change_text *t);
-/* Sends what is there when it is enough, or is_last. */
+/* Sends what is there when it is enough (CHANGE_PIECE_BYTES), or is_last. */
 void change_text_flush(struct change_text *t, bool is_last);
 
 void change_put_history(struct change_text *t); /* "history":"..." */

@@ -35,6 +35,17 @@ static void put_key_options(struct reply *a, const struct collection *c)
     reply_close(a);
 }
 
+/* Only where there are some: a client of ArangoDB sees what it knows. */
+static void put_encrypted_fields(struct reply *a, const struct collection *c)
+{
+    if (!c->encrypted_count)
+        return;
+    reply_list(a, "encryptedFields");
+    for (size_t i = 0; i < c->encrypted_count; i++)
+        reply_text(a, NULL, c->sealed[i].text);
+    reply_close(a);
+}
+
 void collection_put_properties(struct reply *a, const struct collection *c)
 {
     struct val v;
@@ -46,6 +57,7 @@ void collection_put_properties(struct reply *a, const struct collection *c)
     reply_val(a, "computedValues", c->computed);
     reply_bool(a, "syncByRevision", true);
     put_key_options(a, c);
+    put_encrypted_fields(a, c);
     for (size_t i = 0; i < ARRAY_LEN(kept); i++)
         if (strcmp(kept[i], "cacheEnabled") && val_find(c->extra, slice_str(kept[i]), &v))
             reply_val(a, kept[i], v);

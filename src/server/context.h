@@ -53,6 +53,7 @@ struct server_ctx {
     struct rag_env rag;
     struct query_env query;
     struct spill_space spill;
+    struct arena_budget query_memory; /* of all queries */
     struct rag_calls *calls;
     struct sleep_calls *sleeps;
     struct query_list *queries;

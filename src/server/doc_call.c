@@ -55,6 +55,7 @@ enum errc doc_call_read(struct doc_call *d, struct error *err)
                      err)); /* indexes have no cache to fill */
     TRY(read_overwrite(r, &p->opt, err));
     request_param(r, "versionAttribute", &p->version_attribute);
+    p->opt.leaves_old = !p->return_old;
     p->opt.drop_nulls = !keep_null;
     p->opt.replace_objects = !merge;
     p->opt.check_rev = !ignore_revs;

@@ -211,9 +211,9 @@ static void print_line(void *ctx, bool is_problem, const char *line)
     fflush(stdout);
 }
 
-static int check_store(const char *data)
+static int check_store(const char *data, const struct settings *settings)
 {
-    struct check_options opt = { .path = data, .say = print_line };
+    struct check_options opt = { .path = data, .settings = settings, .say = print_line };
     struct error err = { 0 };
     uint64_t problems = 0;
 
@@ -257,7 +257,7 @@ int main(int argc, char **argv)
     log_set_level(level);
     enum errc rc = files_raise(&err);
     if (rc == OK && is_check)
-        return check_store(opt.data);
+        return check_store(opt.data, &opt.settings);
     if (rc == OK && (replay.dir_count || replay.until_seq || replay.until_us))
         return replay_commits(opt.data);
     if (rc == OK)

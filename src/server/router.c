@@ -30,6 +30,8 @@ static const struct route *const tables[] = {
     api_rerank_routes,
     api_mcp_routes,
     api_changes_routes,
+    api_snapshot_routes,
+    api_encryption_routes,
 };
 
 static struct slice next_segment(struct slice *path)

@@ -11,6 +11,9 @@
 #include "base/env.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "base/machine.h"
+#include "base/memory_plan.h"
+#include "base/metrics.h"
 #include "net/tls.h"
 #include "query/computed.h"
 #include "retrieve/embed_writes.h"
@@ -43,9 +46,14 @@ struct server {
     struct job chores_job;
     atomic_bool has_chores;
     atomic_bool is_serving, is_closing;
-    uint64_t last_expire_ms; /* the chores' */
+    atomic_bool has_new_keys; /* perhaps: the chores look */
+    uint64_t last_expire_ms;  /* the chores' */
     uint64_t last_chores_ms, drain_until_ms;
 };
+
+static struct metric query_memory_bytes =
+    METRIC_GAUGE("themis_query_memory_bytes",
+                 "Memory of all queries and their results, bounded by query_total_mb.");
 
 static atomic_bool stop_was_asked, reload_was_asked; /* signals belong to the process */
 
@@ -67,6 +75,16 @@ static void expire_documents(struct server *s)
                  (unsigned long long)removed);
 }
 
+static void reload_keys(struct server *s)
+{
+    struct error err = { 0 };
+
+    if (store_reload_keys(s->ctx.store, &err) == OK)
+        log_info("server", "SIGHUP: the key file was read again");
+    else
+        log_error("server", "SIGHUP: the keys stay as they are: %s", err.text);
+}
+
 static void run_chores(struct job *job)
 {
     struct server *s = CONTAINER_OF(job, struct server, chores_job);
@@ -74,6 +92,8 @@ static void run_chores(struct job *job)
     cursors_expire(s->ctx.cursors, env_mono_ms(env_system()));
     stream_expire(s->ctx.streams);
     expire_documents(s);
+    if (atomic_exchange(&s->has_new_keys, false))
+        reload_keys(s);
     if (s->certificate)
         certificate_check(s->certificate);
     atomic_store(&s->has_chores, false);
@@ -102,6 +122,7 @@ static void begin_drain(struct server *s)
 static void reload(struct server *s)
 {
     audit_reopen(s->ctx.audit);
+    atomic_store(&s->has_new_keys, s->ctx.settings->encryption_key_file[0] != 0);
     if (s->certificate)
         certificate_reload(s->certificate);
     else
@@ -146,6 +167,7 @@ static void on_tick(void *arg)
     if (atomic_load(&stop_was_asked))
         begin_drain(s);
     tick_meters(&s->ctx);
+    metric_set(&query_memory_bytes, (int64_t)atomic_load(&s->ctx.query_memory.used_bytes));
     change_hub_tick(s->ctx.changes, env_mono_ms(env_system()), atomic_load(&s->ctx.is_draining));
     if (atomic_load(&s->ctx.is_draining)) {
         size_t active = http_server_active(s->http);
@@ -221,9 +243,35 @@ static enum errc open_spill(struct server *s, struct error *err)
         return OK;
     snprintf(dir, sizeof dir, "%s/tmp", s->opt.data);
     spill->memory_bytes = (uint64_t)s->opt.settings.spill_memory_mb * MIB;
+    spill->is_encrypted = s->opt.settings.encryption_key_file[0] != 0;
     spill->max_bytes = (uint64_t)s->opt.settings.spill_max_mb * MIB;
     s->ctx.query.spill = spill;
     return spill_space_open(spill, dir, err);
+}
+
+/* What all parts may take together, against what there is. */
+static enum errc plan_memory(struct server *s, struct error *err)
+{
+    struct memory_plan plan;
+    struct buf text;
+    bool is_over;
+
+    memory_plan_make(&plan, &s->opt.settings, machine_memory_bytes());
+    enum errc rc = memory_plan_check(&plan, &is_over, err);
+    if (rc == OK && is_over) {
+        buf_init(&text, 0);
+        memory_plan_print(&plan, &text);
+        log_warn("server",
+                 "the parts of this node may take %llu MiB together, but there are %llu MiB: %s; "
+                 "set memory_budget_mb, or lower some",
+                 (unsigned long long)(memory_plan_sum(&plan) / MIB),
+                 (unsigned long long)(plan.machine / MIB), buf_cstr(&text));
+        buf_release(&text);
+    }
+    metric_register(&query_memory_bytes);
+    s->ctx.query_memory =
+        (struct arena_budget){ .limit_bytes = (size_t)plan.queries, .name = "query_total_mb" };
+    return rc;
 }
 
 static enum errc open_parts(struct server *s, struct error *err)
@@ -247,6 +295,7 @@ static enum errc open_parts(struct server *s, struct error *err)
         long cores = sysconf(_SC_NPROCESSORS_ONLN);
         workers = cores > 2 ? (unsigned)cores * 2 : 4;
     }
+    TRY(plan_memory(s, err));
     TRY(audit_open(&ctx->audit, set, err));
     TRY(store_open(&ctx->store, &store_opt, err));
     TRY(users_open(&ctx->users, ctx->store, err));
@@ -285,6 +334,7 @@ static enum errc open_parts(struct server *s, struct error *err)
     ctx->queries = query_list_new();
     ctx->query =
         (struct query_env){ .store = ctx->store,
+                            .memory = &ctx->query_memory,
                             .calls = { rag_calls_infer(ctx->calls), rag_calls_embed(ctx->calls),
                                        sleep_calls_row(ctx->sleeps) },
                             .env = env_system() };

@@ -75,6 +75,9 @@ struct collection {
     bool allow_user_keys;
     bool keys_increment; /* keyOptions.type autoincrement */
     bool is_renamed;     /* rows may hold an _id with an older name, which reads correct */
+    /* Encrypted attributes, then those that were and may still be so in rows; names only. */
+    const struct field_path *sealed;
+    size_t encrypted_count, sealed_count;
     struct val key_options;
     struct val extra;
     struct val schema;               /* {message, level, type, rule}, or null */

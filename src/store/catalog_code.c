@@ -2,6 +2,7 @@
 /* The catalog as a stored value, and back. The members are listed in docs/formats.md. */
 #include "store/catalog_private.h"
 #include "store/rules.h"
+#include "store/sealed.h"
 
 static void put_text(struct val_builder *b, const char *name, struct slice text)
 {
@@ -41,6 +42,19 @@ static void put_index(struct val_builder *b, const struct index_def *x)
     val_close(b);
 }
 
+/* Left out where there is none, as in catalogs of before. */
+static void put_paths(struct val_builder *b, const char *name, const struct field_path *paths,
+                      size_t count)
+{
+    if (!paths || !count)
+        return;
+    val_put_name(b, slice_str(name));
+    val_open_array(b);
+    for (size_t i = 0; i < count; i++)
+        val_put_string(b, paths[i].text);
+    val_close(b);
+}
+
 static void put_collection(struct val_builder *b, const struct collection *c)
 {
     val_open_object(b);
@@ -56,6 +70,9 @@ static void put_collection(struct val_builder *b, const struct collection *c)
     put_val(b, "extra", c->extra);
     put_val(b, "schema", c->schema);
     put_val(b, "computedValues", c->computed);
+    put_paths(b, "encryptedFields", c->sealed, c->encrypted_count);
+    put_paths(b, "formerFields", c->sealed ? c->sealed + c->encrypted_count : NULL,
+              c->sealed_count - c->encrypted_count);
     val_put_name(b, slice_str("indexes"));
     val_open_array(b);
     for (size_t i = 0; i < c->index_count; i++)
@@ -148,8 +165,12 @@ static enum errc read_collection(struct collection *out, struct val v, uint64_t 
                                 .indexes = defs,
                                 .index_count = count };
     out->rules = rules_new(out->schema, out->computed);
+    enum errc rc =
+        sealed_decode_fields(out, get(v, "encryptedFields"), get(v, "formerFields"), arena, err);
+    if (rc != OK)
+        return wrap(err, "collection '%.*s'", SLICE_ARG(name));
     for (size_t i = 0; i < count; i++) {
-        enum errc rc = read_index(&defs[i], val_at(indexes, i), arena, err);
+        rc = read_index(&defs[i], val_at(indexes, i), arena, err);
         if (rc != OK)
             return wrap(err, "collection '%.*s'", SLICE_ARG(name));
     }

@@ -46,6 +46,10 @@ bool name_is_database(struct slice name);
 bool name_is_collection(struct slice name);
 bool name_is_index(struct slice name); /* letters, digits, _ and - */
 
+/* "a.b" or "tags[*]". 1220, 9. Lives in the arena. */
+MUST_CHECK enum errc field_path_parse(struct field_path *out, struct slice text,
+                                      struct arena *arena, struct error *err);
+
 /*
  * Reads a definition: as a client sent it, or as it is stored. Fills everything
  * that the definition says; ids and state stay zero. Everything lives in the

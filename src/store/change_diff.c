@@ -65,6 +65,14 @@ static bool same_bytes(struct val a, struct val b)
     return slice_eq(val_bytes(a), val_bytes(b));
 }
 
+static bool encrypt_same(const struct collection *a, const struct collection *b)
+{
+    for (size_t i = 0; i < a->encrypted_count && i < b->encrypted_count; i++)
+        if (!slice_eq(a->sealed[i].text, b->sealed[i].text))
+            return false;
+    return a->encrypted_count == b->encrypted_count;
+}
+
 static void diff_collection(struct diff *d, const struct database *db,
                             const struct collection *before, const struct collection *after)
 {
@@ -82,7 +90,7 @@ static void diff_collection(struct diff *d, const struct database *db,
             change.kind = CHANGE_TRUNCATE_COLLECTION;
             add(d, change);
         }
-        if (before->wait_for_sync != after->wait_for_sync ||
+        if (before->wait_for_sync != after->wait_for_sync || !encrypt_same(before, after) ||
             !val_equal(before->extra, after->extra) || !same_bytes(before->schema, after->schema) ||
             !same_bytes(before->computed, after->computed)) {
             change.kind = CHANGE_SET_COLLECTION;

@@ -56,7 +56,7 @@ struct change {
     const struct collection *collection; /* NULL: of a database */
     const struct index_def *index;
     struct slice key, old_name;
-    struct val doc;
+    struct val doc; /* CHANGE_PUT: after change_reader_document */
 };
 
 struct change_commit {
@@ -77,10 +77,14 @@ void change_reader_close(struct change_reader *r); /* NULL is allowed */
 /* The next commit; *has = false: there is none yet. ERR_GONE as above: it came too late. */
 MUST_CHECK enum errc change_reader_next(struct change_reader *r, struct change_commit *out,
                                         bool *has, struct error *err);
-/* The changes of that commit, those of the catalog first. False: no more. */
-bool change_reader_change(struct change_reader *r, struct change *out);
+/* The changes of that commit, those of the catalog first; *has = false: no more. ERR_GONE likewise. */
+MUST_CHECK enum errc change_reader_change(struct change_reader *r, struct change *out, bool *has,
+                                          struct error *err);
+/* Fills change->doc of the change that was read last; decrypting it can fail. */
+MUST_CHECK enum errc change_reader_document(struct change_reader *r, struct change *change,
+                                            struct error *err);
 uint64_t change_reader_position(const struct change_reader *r);
-/* Before a pause: nothing of the store is held meanwhile. */
+/* Before a pause, also between the changes of a commit: nothing of the store is held meanwhile. */
 void change_reader_rest(struct change_reader *r);
 
 #endif

@@ -12,6 +12,7 @@
 #include "base/key.h"
 #include "store/change_private.h"
 #include "store/doc_private.h"
+#include "store/sealed.h"
 
 struct change_reader {
     struct store *store;
@@ -20,8 +21,10 @@ struct change_reader {
     struct catalog *catalog, *before; /* owned; of the position; of the commit before a change */
     struct arena *arena;              /* owned; of one commit */
     struct arena_mark start;
-    struct slice batch;
+    struct slice batch; /* of the record under the iterator; empty while it rests */
     size_t at;
+    bool is_inside;      /* there may be more changes of the commit */
+    struct slice value;  /* of the row that was read last */
     struct change *list; /* changes of the catalog in the commit */
     size_t count, next;
     struct arena *row; /* owned; of one document */
@@ -95,8 +98,7 @@ void change_reader_rest(struct change_reader *r)
 {
     kv_iter_free(r->it);
     r->it = NULL;
-    r->batch = slice_of(NULL, 0);
-    r->at = r->next = r->count = 0;
+    r->batch = r->value = slice_of(NULL, 0);
 }
 
 void change_reader_close(struct change_reader *r)
@@ -118,12 +120,12 @@ uint64_t change_reader_position(const struct change_reader *r)
 
 /* ---- the next record ---- */
 
-static enum errc open_iter(struct change_reader *r, struct error *err)
+static enum errc open_iter(struct change_reader *r, uint64_t seq, struct error *err)
 {
     struct buf from;
     change_reader_rest(r);
     buf_init(&from, 0);
-    key_add_u64(&from, r->position + 1);
+    key_add_u64(&from, seq);
     enum errc rc =
         kv_iter_new(&r->it, r->store->kv, NULL, KV_LOG,
                     &(struct kv_scan){ .from = buf_slice(&from), .is_large = true }, err);
@@ -140,11 +142,33 @@ static enum errc step(struct change_reader *r, struct error *err)
     if (r->it && !kv_iter_valid(r->it))
         TRY(kv_iter_check(r->it, err));
     if (!r->it || !kv_iter_valid(r->it))
-        TRY(open_iter(r, err));
+        TRY(open_iter(r, r->position + 1, err));
     if (!kv_iter_valid(r->it))
         TRY(kv_iter_check(r->it, err));
 out:
     return rc;
+}
+
+/* The record of that number under the iterator. */
+static bool is_at(const struct change_reader *r, uint64_t seq, struct change_record *out)
+{
+    return kv_iter_valid(r->it) &&
+           change_record_decode(kv_iter_key(r->it), kv_iter_value(r->it), out) && out->seq == seq;
+}
+
+/* After a rest inside a commit: its record once more. */
+static enum errc come_back(struct change_reader *r, struct error *err)
+{
+    struct change_record record;
+    enum errc rc = open_iter(r, r->position, err);
+    if (rc == OK && !kv_iter_valid(r->it))
+        rc = kv_iter_check(r->it, err);
+    if (rc != OK)
+        return rc;
+    if (!is_at(r, r->position, &record))
+        return fail_late(r, err);
+    r->batch = record.batch;
+    return OK;
 }
 
 static bool find_new_catalog(struct slice batch, struct slice *out)
@@ -188,9 +212,7 @@ enum errc change_reader_next(struct change_reader *r, struct change_commit *out,
     if (r->position >= change_limit(r->store))
         return OK;
     TRY(step(r, err));
-    if (!kv_iter_valid(r->it) ||
-        !change_record_decode(kv_iter_key(r->it), kv_iter_value(r->it), &record) ||
-        record.seq != r->position + 1)
+    if (!is_at(r, r->position + 1, &record))
         return fail_late(r, err);
     if (record.is_empty) {
         snprintf(why, sizeof why, "commit %" PRIu64 " was made while the change log was off",
@@ -201,6 +223,7 @@ enum errc change_reader_next(struct change_reader *r, struct change_commit *out,
     r->batch = record.batch;
     r->at = r->count = r->next = 0;
     r->position = record.seq;
+    r->is_inside = true;
     TRY(follow_catalog(r, err));
     *out = (struct change_commit){ .seq = record.seq,
                                    .time_us = record.time_us,
@@ -237,11 +260,18 @@ static bool read_row(struct change_reader *r, const struct kv_record *record, st
                             .collection = c,
                             .key = slice_of(record->key.ptr + ROW_KEY_HEAD,
                                             record->key.len - ROW_KEY_HEAD) };
-    if (record->op == KV_PUT) {
-        arena_rewind(r->row, (struct arena_mark){ 0 });
-        out->doc = doc_present(c, (struct val){ (const uint8_t *)record->value.ptr }, r->row);
-    }
+    r->value = record->value;
     return true;
+}
+
+enum errc change_reader_document(struct change_reader *r, struct change *change, struct error *err)
+{
+    const struct collection *c = change->collection;
+    if (change->kind != CHANGE_PUT)
+        return OK;
+    arena_rewind(r->row, (struct arena_mark){ 0 });
+    change->doc = doc_present(c, (struct val){ (const uint8_t *)r->value.ptr }, r->row);
+    return sealed_open(r->store, c, change->key, change->doc, r->row, &change->doc, err);
 }
 
 static bool read_entry(struct change_reader *r, const struct kv_record *record, struct change *out)
@@ -256,19 +286,27 @@ static bool read_entry(struct change_reader *r, const struct kv_record *record, 
     return true;
 }
 
-bool change_reader_change(struct change_reader *r, struct change *out)
+enum errc change_reader_change(struct change_reader *r, struct change *out, bool *has,
+                               struct error *err)
 {
     struct kv_record record;
+    *has = true;
     if (r->next < r->count) {
         *out = r->list[r->next++];
-        return true;
+        return OK;
     }
-    while (kv_batch_next(r->batch, &r->at, &record)) {
+    if (r->is_inside && !r->it) {
+        enum errc rc = come_back(r, err);
+        if (rc != OK)
+            return rc;
+    }
+    while (r->is_inside && kv_batch_next(r->batch, &r->at, &record)) {
         bool is_one = record.op != KV_DELETE_RANGE &&
                       ((record.family == KV_DOC && read_row(r, &record, out)) ||
                        (record.family == KV_INDEX && read_entry(r, &record, out)));
         if (is_one)
-            return true;
+            return OK;
     }
-    return false;
+    *has = r->is_inside = false;
+    return OK;
 }

@@ -16,9 +16,11 @@
 #include "store/change_log.h"
 #include "store/counter.h"
 #include "store/disk.h"
+#include "store/encryption.h"
 #include "store/garbage.h"
 #include "store/index_private.h"
 #include "store/prepared.h"
+#include "store/sealed.h"
 #include "store/store_private.h"
 
 enum { SHOWN_MAX = 10, LINE_BYTES = 1024 };
@@ -28,7 +30,9 @@ struct check {
     struct kv *kv;
     struct catalog *catalog;
     struct collator *collator;
-    struct arena *arena; /* of one row */
+    struct keyring *keys;           /* owned; NULL: encrypted values are counted only */
+    struct arena *arena;            /* of one row */
+    struct encryption_usage *usage; /* owned; of one collection */
     char where[2 * LIMIT_NAME_BYTES + 8];
     uint64_t found, found_here; /* problems: in all, in this section */
 };
@@ -217,6 +221,37 @@ static bool check_document(struct check *k, const struct collection *c, struct s
     return true;
 }
 
+/* ---- encrypted values ---- */
+
+static void check_sealed(struct check *k, const struct collection *c, const struct row *row)
+{
+    struct error err;
+    struct val clear;
+    sealed_each(c, row->doc, encryption_count_value, k->usage);
+    if (k->keys && sealed_open_with(k->keys, c, row->key, row->doc, k->arena, &clear, &err) != OK)
+        problem(k, "%s", err.text);
+}
+
+static void say_usage(struct check *k)
+{
+    const struct encryption_usage *u = k->usage;
+    for (size_t i = 0; i < u->key_count; i++)
+        say(k, false, "%s: %" PRIu64 " values are encrypted with the key '%s'%s", k->where,
+            u->keys[i].values, u->keys[i].key_id,
+            k->keys ? "" : ", which was not given: they are not decrypted");
+    if (u->clear)
+        say(k, false, "%s: %" PRIu64 " values of encrypted attributes are in clear text", k->where,
+            u->clear);
+}
+
+static enum errc open_keys(struct check *k, struct error *err)
+{
+    const struct settings *s = k->opt->settings;
+    if (!s || !s->encryption_key_file[0])
+        return OK;
+    return keyring_load(&k->keys, s->encryption_key_file, s->encryption_key_id, err);
+}
+
 /* ---- index entries ---- */
 
 /* Where the row of an edge is. */
@@ -321,8 +356,10 @@ static enum errc check_documents(struct check *k, const struct collection *c, ui
     for (; rc == OK && kv_iter_valid(it); kv_iter_next(it), ++*documents) {
         struct arena_mark mark = arena_mark(k->arena);
         struct row row;
-        if (check_document(k, c, kv_iter_key(it), kv_iter_value(it), &row))
+        if (check_document(k, c, kv_iter_key(it), kv_iter_value(it), &row)) {
             check_entries_of(k, c, &row, made);
+            check_sealed(k, c, &row);
+        }
         arena_rewind(k->arena, mark);
     }
     if (rc == OK)
@@ -364,6 +401,7 @@ static void check_collection(struct check *k, const struct database *db, const s
     struct error err;
     uint64_t documents = 0;
     uint64_t *made = mem_zalloc((c->index_count + 1) * sizeof *made);
+    *k->usage = (struct encryption_usage){ 0 };
     begin_section(k, "%.*s/%.*s", SLICE_ARG(db->name), SLICE_ARG(c->name));
     enum errc rc = check_documents(k, c, &documents, made, &err);
     if (rc == OK)
@@ -378,6 +416,7 @@ static void check_collection(struct check *k, const struct database *db, const s
         else if (rc == OK)
             check_index_size(k, index, made[i]);
     }
+    say_usage(k);
     end_section(k, "%" PRIu64 " documents, %zu indexes", documents, c->index_count);
     mem_free(made);
 }
@@ -468,6 +507,8 @@ enum errc store_check(const struct check_options *opt, uint64_t *problems, struc
     enum errc rc = OK;
     char locale[64];
     bool is_new;
+    k.usage = mem_zalloc(sizeof *k.usage);
+    TRY(open_keys(&k, err));
     TRY(open_kv(&k, err));
     TRY(check_files(&k, err));
     TRY(store_check_format(k.kv, arena, &is_new, err));
@@ -482,6 +523,8 @@ out:
     collator_close(k.collator);
     catalog_unref(k.catalog);
     kv_close(k.kv);
+    keyring_free(k.keys);
+    mem_free(k.usage);
     arena_free(arena);
     arena_free(k.arena);
     return rc;

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * check -- verifies a store that nobody has open, without changing it: blocks
- * against their checksums, the log against the mark, documents, index entries
+ * against their checksums, encrypted values with the keys that are given, the log against the mark, documents, index entries
  * in both directions, counts, and rows that belong to nothing.
  */
 #ifndef STORE_CHECK_H
 #define STORE_CHECK_H
 
 #include "base/error.h"
+#include "base/settings.h"
 
 struct check_options {
-    const char *path; /* of the store */
+    const char *path;                /* of the store */
+    const struct settings *settings; /* the key file; NULL: values are not decrypted */
     /* Gets each line of the report. */
     void (*say)(void *ctx, bool is_problem, const char *line);
     void *ctx;

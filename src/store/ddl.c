@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "store/rules.h"
+#include "store/sealed.h"
 
 enum errc change_begin(struct change *ch, struct store *s, struct error *err)
 {
@@ -181,6 +182,19 @@ static enum errc add_builtin_indexes(struct change *ch, struct collection *c, st
     return OK;
 }
 
+/* Without a key nothing could be written, and _users must be readable to let anybody in. */
+static enum errc set_fields(struct store *s, struct collection *c, struct val fields,
+                            struct arena *arena, struct error *err)
+{
+    if (val_type(fields) == VAL_ARRAY && val_count(fields) && c->is_system)
+        return fail(err, ERR_INVALID, "encryptedFields: '%.*s' is a system collection",
+                    SLICE_ARG(c->name));
+    if (val_type(fields) == VAL_ARRAY && val_count(fields) && !keyring_writer(sealed_keys(s)))
+        return fail(err, ERR_INVALID,
+                    "encryptedFields needs a key: start the node with encryption_key_file");
+    return sealed_set_fields(c, fields, arena, err);
+}
+
 static enum errc new_collection(struct change *ch, uint64_t db_id,
                                 const struct collection_options *opt, struct collection *c,
                                 struct error *err)
@@ -200,6 +214,8 @@ static enum errc new_collection(struct change *ch, uint64_t db_id,
     enum errc rc = rules_read_schema(opt->schema, ch->arena, &c->schema, err);
     if (rc == OK)
         rc = rules_read_computed(ch->store, opt->computed, ch->arena, &c->computed, err);
+    if (rc == OK)
+        rc = set_fields(ch->store, c, opt->encrypted_fields, ch->arena, err);
     return rc == OK ? add_builtin_indexes(ch, c, err) : rc;
 }
 
@@ -293,6 +309,26 @@ enum errc store_set_collection(struct store *s, uint64_t id, const struct collec
     c->wait_for_sync = to->wait_for_sync;
     if (val_count(to->extra))
         c->extra = val_merge(ch.arena, c->extra, to->extra);
+    rc = change_commit(&ch, err);
+out:
+    change_end(&ch);
+    return rc;
+}
+
+enum errc store_set_encrypted_fields(struct store *s, uint64_t id, struct val fields,
+                                     struct error *err)
+{
+    enum errc rc = OK;
+    struct change ch;
+    struct collection *c;
+    TRY(change_begin(&ch, s, err));
+    c = clone_collection(ch.clone, id, NULL);
+    if (!c) {
+        rc = fail_unknown(err, id);
+        goto out;
+    }
+    TRY(set_fields(s, c, fields, ch.arena, err));
+    TRY(txn_break_guard(ch.txn, id, err));
     rc = change_commit(&ch, err);
 out:
     change_end(&ch);

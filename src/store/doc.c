@@ -5,6 +5,7 @@
 #include "store/doc_private.h"
 #include "store/index_private.h"
 #include "store/rules.h"
+#include "store/sealed.h"
 
 static const struct doc_options no_options;
 
@@ -67,6 +68,22 @@ enum errc row_find(struct txn *t, const struct collection *c, struct slice key, 
     return rc;
 }
 
+enum errc row_open(struct txn *t, const struct collection *c, struct row *row, struct arena *arena,
+                   struct error *err)
+{
+    if (row->clear.at)
+        return OK;
+    return sealed_open(t->store, c, row->key, row->doc, arena, &row->clear, err);
+}
+
+/* What is stored of a new document. */
+static enum errc row_close(struct txn *t, const struct collection *c, struct row *row,
+                           struct arena *arena, struct error *err)
+{
+    enum errc rc = sealed_close(t->store, c, row->key, row->clear, arena, &row->doc, err);
+    return rc == OK && row->doc.at != row->clear.at ? doc_check_limits(row->doc, err) : rc;
+}
+
 static enum errc put_primary(struct txn *t, const struct collection *c, const struct row *old,
                              const struct row *new, struct error *err)
 {
@@ -114,18 +131,35 @@ out:
 
 /* ---- reading ---- */
 
+static enum errc read_row(struct txn *t, const struct collection *c, struct slice key,
+                          struct arena *arena, struct row *out, struct error *err)
+{
+    enum errc rc = txn_open_read(t, c, err);
+    if (rc == OK)
+        rc = row_find(t, c, key, arena, out, err);
+    txn_scratch_reset(t);
+    return rc == ERR_NOT_FOUND ? fail_missing(err, c, key) : rc;
+}
+
+enum errc doc_get_stored(struct txn *t, const struct collection *c, struct slice key,
+                         struct arena *arena, struct val *out, struct error *err)
+{
+    struct row row = { .slot = 0 };
+    enum errc rc = read_row(t, c, key, arena, &row, err);
+    if (rc == OK)
+        *out = row.doc;
+    return rc;
+}
+
 enum errc doc_get(struct txn *t, const struct collection *c, struct slice key, struct arena *arena,
                   struct val *out, struct error *err)
 {
     struct row row = { .slot = 0 };
-    enum errc rc = txn_open_read(t, c, err);
+    enum errc rc = read_row(t, c, key, arena, &row, err);
     if (rc == OK)
-        rc = row_find(t, c, key, arena, &row, err);
-    txn_scratch_reset(t);
-    if (rc == ERR_NOT_FOUND)
-        return fail_missing(err, c, key);
+        rc = row_open(t, c, &row, arena, err);
     if (rc == OK)
-        *out = row.doc;
+        *out = row.clear;
     return rc;
 }
 
@@ -154,8 +188,8 @@ static void change_fill(struct doc_change *out, const struct row *old, const str
     *out = (struct doc_change){ .key = text_of(now, "_key"),
                                 .id = text_of(now, "_id"),
                                 .rev = text_of(now, "_rev"),
-                                .old_doc = old ? old->doc : val_null,
-                                .new_doc = new ? new->doc : val_null };
+                                .old_doc = old && old->clear.at ? old->clear : val_null,
+                                .new_doc = new ? new->clear : val_null };
     if (old)
         out->old_rev = text_of(old->doc, "_rev");
 }
@@ -228,40 +262,55 @@ static bool is_outdated(const struct write *w, struct val old, struct val doc)
     return is_version(have) && is_version(given) && val_int(given) <= val_int(have);
 }
 
+/* Opens the row that was found where somebody needs it; what is not encrypted is open anyway. */
+static enum errc open_old(const struct write *w, struct row *old, bool is_needed, struct error *err)
+{
+    if (!is_needed && w->opt->leaves_old && !w->opt->version_attribute.len &&
+        w->collection->sealed_count)
+        return OK;
+    return row_open(w->txn, w->collection, old, w->arena, err);
+}
+
 /* Replaces (is_patch false) or updates the row that was found. */
-static enum errc write_over(const struct write *w, const struct row *old, struct val doc,
-                            bool is_patch, struct error *err)
+static enum errc write_over(const struct write *w, struct row *old, struct val doc, bool is_patch,
+                            struct error *err)
 {
     enum errc rc = OK;
     struct row new = { .slot = 0 };
     struct doc_make m = { .collection = w->collection,
                           .key = text_of(old->doc, "_key"),
                           .doc = doc,
-                          .old = is_patch ? old->doc : VAL_NONE,
                           .opt = w->opt,
                           .arena = w->arena };
     TRY(check_rev(old, doc, w->opt, err));
-    if (is_outdated(w, old->doc, doc)) {
+    TRY(open_old(w, old, is_patch || w->collection->rules, err));
+    m.old = is_patch ? old->clear : VAL_NONE;
+    if (is_outdated(w, old->clear, doc)) {
         change_fill(w->out, old, old);
         w->out->is_ignored = true;
         return OK;
     }
     TRY(doc_make(w->txn, &m, &new, err));
-    TRY(rules_apply(w->txn, w->collection, is_patch ? RULES_UPDATE : RULES_REPLACE, old->doc,
-                    w->arena, &new.doc, err));
+    TRY(rules_apply(w->txn, w->collection, is_patch ? RULES_UPDATE : RULES_REPLACE, old->clear,
+                    w->arena, &new.clear, err));
+    TRY(row_close(w->txn, w->collection, &new, w->arena, err));
     TRY(row_change(w->txn, w->collection, old, &new, err));
     change_fill(w->out, old, &new);
 out:
     return rc;
 }
 
-static enum errc insert_over(const struct write *w, const struct row *old, struct val doc,
+static enum errc insert_over(const struct write *w, struct row *old, struct val doc,
                              struct error *err)
 {
+    enum errc rc;
     switch (w->opt->overwrite) {
     case OVERWRITE_CONFLICT:
         break;
     case OVERWRITE_IGNORE:
+        rc = open_old(w, old, true, err);
+        if (rc != OK)
+            return rc;
         change_fill(w->out, old, old);
         w->out->is_ignored = true;
         return OK;
@@ -296,7 +345,8 @@ static enum errc insert(const struct write *w, struct val doc, struct error *err
     if (rc != ERR_NOT_FOUND)
         return rc;
     TRY(doc_make(w->txn, &m, &new, err));
-    TRY(rules_apply(w->txn, w->collection, RULES_INSERT, VAL_NONE, w->arena, &new.doc, err));
+    TRY(rules_apply(w->txn, w->collection, RULES_INSERT, VAL_NONE, w->arena, &new.clear, err));
+    TRY(row_close(w->txn, w->collection, &new, w->arena, err));
     TRY(row_change(w->txn, w->collection, NULL, &new, err));
     change_fill(w->out, NULL, &new);
 out:
@@ -355,6 +405,7 @@ static enum errc remove_existing(const struct write *w, struct slice key, struct
     struct row old = { .slot = 0 };
     TRY(find_existing(w, key, &old, err));
     TRY(check_rev(&old, VAL_NONE, w->opt, err));
+    TRY(open_old(w, &old, false, err));
     TRY(row_change(w->txn, w->collection, &old, NULL, err));
     change_fill(w->out, &old, NULL);
 out:
@@ -394,8 +445,11 @@ void doc_bytes(struct txn *t, const struct collection *c, struct collection_byte
 struct doc_iter {
     struct txn_iter *it; /* owned */
     const struct collection *collection;
-    struct arena *arena; /* owned; of one document, in a renamed collection only */
-    bool is_started;
+    struct store *store;
+    struct arena *arena; /* owned; of one document, where it is not given as it is stored */
+    enum errc rc;        /* of opening one: the end */
+    struct error err;
+    bool is_started, leaves_sealed;
 };
 
 enum errc doc_iter_new(struct doc_iter **out, struct txn *t, const struct collection *c,
@@ -420,31 +474,52 @@ enum errc doc_iter_new(struct doc_iter **out, struct txn *t, const struct collec
         *out = mem_zalloc(sizeof **out);
         (*out)->it = it;
         (*out)->collection = c;
-        (*out)->arena = c->is_renamed ? arena_new(0) : NULL;
+        (*out)->store = t->store;
+        (*out)->arena = c->is_renamed || c->sealed_count ? arena_new(0) : NULL;
     }
     buf_release(&from);
     buf_release(&to);
     return rc;
 }
 
+void doc_iter_leave_sealed(struct doc_iter *it)
+{
+    it->leaves_sealed = true;
+}
+
+/* What is stored, as the collection presents it. */
+static bool present(struct doc_iter *it, struct val *doc)
+{
+    struct slice key = txn_iter_key(it->it);
+    arena_rewind(it->arena, (struct arena_mark){ 0 });
+    *doc = doc_present(it->collection, *doc, it->arena);
+    if (!it->leaves_sealed)
+        it->rc = sealed_open(it->store, it->collection,
+                             slice_of(key.ptr + ROW_KEY_HEAD, key.len - ROW_KEY_HEAD), *doc,
+                             it->arena, doc, &it->err);
+    return it->rc == OK;
+}
+
 bool doc_iter_next(struct doc_iter *it, struct val *out)
 {
+    if (it->rc != OK)
+        return false;
     if (it->is_started)
         txn_iter_next(it->it);
     it->is_started = true;
     if (!txn_iter_valid(it->it))
         return false;
     out->at = (const uint8_t *)txn_iter_value(it->it).ptr;
-    if (it->arena) {
-        arena_rewind(it->arena, (struct arena_mark){ 0 });
-        *out = doc_present(it->collection, *out, it->arena);
-    }
-    return true;
+    return !it->arena || present(it, out);
 }
 
 enum errc doc_iter_check(const struct doc_iter *it, struct error *err)
 {
-    return txn_iter_check(it->it, err);
+    if (it->rc == OK)
+        return txn_iter_check(it->it, err);
+    if (err)
+        *err = it->err;
+    return it->rc;
 }
 
 void doc_iter_free(struct doc_iter *it)
@@ -465,6 +540,7 @@ static enum errc collect_keys(struct txn *t, const struct collection *c, struct 
     enum errc rc = doc_iter_new(&it, t, c, err);
     if (rc != OK)
         return rc;
+    doc_iter_leave_sealed(it);
     while (doc_iter_next(it, &doc)) {
         struct slice key = text_of(doc, "_key");
         buf_add_char(keys, (char)key.len); /* a key has at most 254 bytes */
@@ -482,11 +558,12 @@ enum errc doc_remove_all(struct txn *t, const struct collection *c, struct error
     struct arena *arena = arena_new(0);
     struct arena_mark start = arena_mark(arena);
     size_t mark = txn_mark(t);
+    const struct doc_options blind = { .leaves_old = true };
     buf_init(&keys, t->options.max_bytes);
     enum errc rc = collect_keys(t, c, &keys, err);
     for (size_t at = 0; rc == OK && at < keys.len;) {
         size_t len = (uint8_t)keys.ptr[at];
-        rc = doc_remove(t, c, slice_of(keys.ptr + at + 1, len), NULL, arena, &change, err);
+        rc = doc_remove(t, c, slice_of(keys.ptr + at + 1, len), &blind, arena, &change, err);
         at += 1 + len;
         arena_rewind(arena, start);
     }

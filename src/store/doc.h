@@ -24,13 +24,15 @@ struct doc_options {
      * one, rounded down, is not higher, nothing is written. Empty = none.
      */
     struct slice version_attribute;
+    /* Nobody looks at old_doc: it is val_null where it would have to be decrypted for this alone. */
+    bool leaves_old;
 };
 
 /* What a write did. Values live in the arena given. */
 struct doc_change {
     struct slice key, id, rev;
     struct slice old_rev; /* empty for a new document */
-    struct val old_doc;   /* val_null for a new document */
+    struct val old_doc;   /* val_null for a new document, and see leaves_old */
     struct val new_doc;   /* val_null after remove */
     bool is_ignored;      /* OVERWRITE_IGNORE or version_attribute let the old document stand */
 };
@@ -38,6 +40,10 @@ struct doc_change {
 /* Missing: ERR_NOT_FOUND, errorNum 1202, "document not found: 'c/k'". */
 MUST_CHECK enum errc doc_get(struct txn *t, const struct collection *c, struct slice key,
                              struct arena *arena, struct val *out, struct error *err);
+
+/* The same, except that encrypted attributes stay so: for those who do not look at them. */
+MUST_CHECK enum errc doc_get_stored(struct txn *t, const struct collection *c, struct slice key,
+                                    struct arena *arena, struct val *out, struct error *err);
 
 /*
  * Errors: 1227 not an object, 1221 bad key, 1210 unique (names index, collection, existing key),
@@ -83,6 +89,8 @@ MUST_CHECK enum errc doc_iter_new(struct doc_iter **out, struct txn *t, const st
 bool doc_iter_next(struct doc_iter *it, struct val *out);
 MUST_CHECK enum errc doc_iter_check(const struct doc_iter *it, struct error *err);
 void doc_iter_free(struct doc_iter *it);
+/* Encrypted attributes are not decrypted from here on, and not looked at by whoever says so. */
+void doc_iter_leave_sealed(struct doc_iter *it);
 
 /* Splits "collection/key"; false when it is not a handle. */
 bool doc_split_id(struct slice id, struct slice *collection, struct slice *key);

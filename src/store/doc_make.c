@@ -214,10 +214,10 @@ enum errc doc_make(struct txn *t, const struct doc_make *m, struct row *out, str
     else
         put_whole(b, m);
     val_close(b);
-    TRY(val_finish_in(b, m->arena, &out->doc, err));
+    TRY(val_finish_in(b, m->arena, &out->clear, err));
     out->key = m->key;
     out->slot = doc_slot(m->collection, m->key, from);
-    rc = doc_check_limits(out->doc, err);
+    rc = doc_check_limits(out->clear, err);
 out:
     return rc;
 }

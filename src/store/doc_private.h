@@ -12,16 +12,20 @@
 struct row {
     struct slice key;
     uint16_t slot;
-    struct val doc;
+    struct val doc;   /* as it is stored: attributes may be sealed */
+    struct val clear; /* for those who may read it; VAL_NONE until it was opened */
 };
 
 /* Appends (object id, slot, key). */
 void row_key(struct buf *out, const struct collection *c, uint16_t slot, struct slice key);
 enum { ROW_KEY_HEAD = 10 };
 
-/* ERR_NOT_FOUND leaves err untouched. The value lives in arena. */
+/* ERR_NOT_FOUND leaves err untouched. The value lives in arena; clear is not there yet. */
 MUST_CHECK enum errc row_find(struct txn *t, const struct collection *c, struct slice key,
                               struct arena *arena, struct row *out, struct error *err);
+/* Sets row->clear, unless it is there. The errors of sealed_open. */
+MUST_CHECK enum errc row_open(struct txn *t, const struct collection *c, struct row *row,
+                              struct arena *arena, struct error *err);
 
 /*
  * Moves a document from one state to the next with its indexes and the count.
@@ -36,7 +40,7 @@ MUST_CHECK enum errc key_choose(struct txn *t, const struct collection *c, struc
 
 /*
  * The stored form: system attributes, then the members of doc; with old, the
- * members of old with doc as a patch. Fills rev and row->doc.
+ * members of old, in clear text, with doc as a patch. Fills row->clear.
  */
 struct doc_make {
     const struct collection *collection;

@@ -70,7 +70,7 @@ static enum errc find_over(struct txn *t, const struct collection *c, const stru
     if (rc != OK)
         return rc;
     while (rc == OK && *count < PER_TXN && index_iter_next(it, &key)) {
-        rc = doc_get(t, c, key, arena, &doc, err);
+        rc = doc_get_stored(t, c, key, arena, &doc, err);
         if (rc == OK && is_over(val_path(doc, x->fields[0].names, x->fields[0].count), limit_ms))
             keys[(*count)++] = arena_copy(arena, key);
     }
@@ -90,6 +90,7 @@ static enum errc remove_some(struct store *s, const struct target *target, uint6
     struct slice keys[PER_TXN];
     char text[DATE_TEXT_BYTES];
     struct doc_change change;
+    const struct doc_options blind = { .leaves_old = true };
     const struct collection *c;
     const struct index_def *x;
     int64_t limit_ms;
@@ -110,7 +111,7 @@ static enum errc remove_some(struct store *s, const struct target *target, uint6
                                  .upper_included = true };
     TRY(find_over(t, c, x, &texts, limit_ms, arena, keys, count, err));
     for (size_t i = 0; i < *count; i++)
-        TRY(doc_remove(t, c, keys[i], NULL, arena, &change, err));
+        TRY(doc_remove(t, c, keys[i], &blind, arena, &change, err));
     if (*count)
         rc = txn_commit(t, err);
 out:

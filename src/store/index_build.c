@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "store/ddl.h"
 #include "store/index_private.h"
+#include "store/sealed.h"
 
 enum { CHUNK_ROWS = 1000, CHUNK_BYTES = 8 * MIB };
 
@@ -249,6 +250,7 @@ static enum errc add_index(struct store *s, uint64_t collection_id, struct val d
     index.id = *id;
     index.object_id = ids_new(&s->ids);
     index.collator_version = collator_name(s, &index);
+    TRY(sealed_check_index(c, &index, err));
     TRY(index_def_finish(&index, ch.arena, err));
     clone_add_index(c, ch.arena, &index);
     TRY(txn_break_guard(ch.txn, collection_id, err));

@@ -76,8 +76,8 @@ static enum errc parse_bool(bool *out, struct val def, const char *name, bool ot
 
 /* ---- fields ---- */
 
-static enum errc parse_path(struct field_path *out, struct slice text, struct arena *arena,
-                            struct error *err)
+enum errc field_path_parse(struct field_path *out, struct slice text, struct arena *arena,
+                           struct error *err)
 {
     static const char star[] = "[*]";
     size_t cap = 1, n = 0;
@@ -120,7 +120,7 @@ static enum errc parse_paths(const struct field_path **out, size_t *count, struc
         struct val v = val_at(list, i);
         if (val_type(v) != VAL_STRING)
             return fail(err, ERR_INVALID, "index option '%s' must hold strings", what);
-        enum errc rc = parse_path(&paths[i], val_string(v), arena, err);
+        enum errc rc = field_path_parse(&paths[i], val_string(v), arena, err);
         if (rc != OK)
             return rc;
         for (size_t j = 0; j < i; j++)
@@ -395,7 +395,7 @@ enum errc index_def_builtin(struct index_def *out, enum index_kind kind, struct 
     size_t count = is_edge ? 2 : 1;
     struct field_path *fields = arena_zalloc(arena, count * sizeof *fields);
     for (size_t i = 0; i < count; i++) {
-        enum errc rc = parse_path(&fields[i], slice_str(texts[i]), arena, err);
+        enum errc rc = field_path_parse(&fields[i], slice_str(texts[i]), arena, err);
         if (rc != OK)
             return rc;
     }

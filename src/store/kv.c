@@ -115,6 +115,11 @@ void kv_drop_files(struct kv *kv, enum kv_family f, struct slice from, struct sl
     kv->ops->drop_files(kv, f, from, to);
 }
 
+void kv_compact(struct kv *kv, enum kv_family f, struct slice from, struct slice to)
+{
+    kv->ops->compact(kv, f, from, to);
+}
+
 enum errc kv_checkpoint(struct kv *kv, const char *path, struct error *err)
 {
     if (fault_hit("kv.checkpoint"))

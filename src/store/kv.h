@@ -100,6 +100,12 @@ uint64_t kv_range_bytes(struct kv *kv, enum kv_family f, struct slice from, stru
 void kv_drop_files(struct kv *kv, enum kv_family f, struct slice from, struct slice to);
 
 /*
+ * Rewrites the files of a range, so that what was overwritten or deleted is in none of them, as far as
+ * no snapshot sees it. Takes as long as reading and writing the range. Failing costs nothing but that.
+ */
+void kv_compact(struct kv *kv, enum kv_family f, struct slice from, struct slice to);
+
+/*
  * Makes a copy that can be opened, with everything written before the call; by hard links where
  * path is on the same file system. path must not exist. kv_mem cannot: ERR_INVALID.
  */

@@ -20,6 +20,7 @@ struct kv_ops {
                           enum kv_family f, const struct kv_scan *scan, struct error *err);
     uint64_t (*range_bytes)(struct kv *kv, enum kv_family f, struct slice from, struct slice to);
     void (*drop_files)(struct kv *kv, enum kv_family f, struct slice from, struct slice to);
+    void (*compact)(struct kv *kv, enum kv_family f, struct slice from, struct slice to);
     enum errc (*checkpoint)(struct kv *kv, const char *path, struct error *err); /* NULL = cannot */
     enum errc (*check_files)(struct kv *kv,
                              void (*report)(void *ctx, const char *file, const char *what),

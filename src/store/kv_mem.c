@@ -463,6 +463,11 @@ static void mem_drop_files(struct kv *kv, enum kv_family f, struct slice from, s
     (void)kv, (void)f, (void)from, (void)to; /* no files */
 }
 
+static void mem_compact(struct kv *kv, enum kv_family f, struct slice from, struct slice to)
+{
+    (void)kv, (void)f, (void)from, (void)to;
+}
+
 static enum errc mem_check_files(struct kv *kv,
                                  void (*report)(void *ctx, const char *file, const char *what),
                                  void *ctx, size_t *files, struct error *err)
@@ -490,6 +495,7 @@ static const struct kv_ops mem_ops = {
     .iter_new = mem_iter_new,
     .range_bytes = mem_range_bytes,
     .drop_files = mem_drop_files,
+    .compact = mem_compact,
     .check_files = mem_check_files,
 };
 

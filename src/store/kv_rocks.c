@@ -519,6 +519,17 @@ static void rocks_drop_files(struct kv *kv, enum kv_family f, struct slice from,
     rocksdb_free(message);
 }
 
+/* All files of the range, also those that nothing was written to since they were made. */
+static void rocks_compact(struct kv *kv, enum kv_family f, struct slice from, struct slice to)
+{
+    const struct kv_rocks *r = rocks_of(kv);
+    rocksdb_compactoptions_t *opt = rocksdb_compactoptions_create();
+    rocksdb_compactoptions_set_exclusive_manual_compaction(opt, 0);
+    rocksdb_compactoptions_set_bottommost_level_compaction(opt, 2 /* force */);
+    rocksdb_compact_range_cf_opt(r->db, r->family[f], opt, from.ptr, from.len, to.ptr, to.len);
+    rocksdb_compactoptions_destroy(opt);
+}
+
 /* Memtables are written out first: the copy then needs little of the log. */
 static enum errc rocks_checkpoint(struct kv *kv, const char *path, struct error *err)
 {
@@ -566,6 +577,7 @@ static const struct kv_ops rocks_ops = {
     .iter_new = rocks_iter_new,
     .range_bytes = rocks_range_bytes,
     .drop_files = rocks_drop_files,
+    .compact = rocks_compact,
     .checkpoint = rocks_checkpoint,
     .check_files = rocks_check_files,
 };

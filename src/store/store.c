@@ -12,36 +12,31 @@
 
 #include "base/key.h"
 #include "base/log.h"
+#include "base/machine.h"
+#include "base/memory_plan.h"
 #include "store/change_private.h"
 #include "store/salvage.h"
+#include "store/sealed.h"
 #include "store/store_private.h"
 #include "store/vectors.h"
 
-enum { CACHE_MB_DEFAULT = 256, MEMTABLES_MB_DEFAULT = 256, WINDOW_MB_DEFAULT = 256 };
 enum { PREPARED_WAIT_MS_DEFAULT = 10000 };
 enum { SYSTEM_DATABASE_ID = 1 };
 
 static const char format_key[] = "format", catalog_key[] = "catalog";
 
-static uint64_t cache_bytes(const struct settings *s)
+static struct memory_plan plan_of(const struct store *s)
 {
-    if (!s)
-        return (uint64_t)CACHE_MB_DEFAULT * MIB;
-    if (s->block_cache_mb)
-        return (uint64_t)s->block_cache_mb * MIB;
-    return (uint64_t)(s->memory_budget_mb ? s->memory_budget_mb / 4 + 8 : CACHE_MB_DEFAULT) * MIB;
-}
-
-static uint64_t memtable_bytes(const struct settings *s)
-{
-    return (uint64_t)(s ? s->memtables_mb : MEMTABLES_MB_DEFAULT) * MIB;
+    struct memory_plan plan;
+    memory_plan_make(&plan, s->settings, machine_memory_bytes());
+    return plan;
 }
 
 static enum errc open_kv(struct store *s, bool accept_loss, struct error *err)
 {
-    s->cache_bytes = cache_bytes(s->settings);
-    struct kv_options opt = { .cache_bytes = s->cache_bytes,
-                              .memtable_bytes = memtable_bytes(s->settings) };
+    struct memory_plan plan = plan_of(s);
+    s->cache_bytes = plan.cache;
+    struct kv_options opt = { .cache_bytes = plan.cache, .memtable_bytes = plan.memtables };
     struct error why = { 0 };
     struct buf path;
     buf_init(&path, 0);
@@ -163,7 +158,7 @@ static enum errc open_collator(struct store *s, const struct catalog *catalog, c
 static enum errc open_committer(struct store *s, struct catalog *catalog, uint64_t last_seq,
                                 struct error *err)
 {
-    uint64_t window = (uint64_t)(s->settings ? s->settings->window_mb : WINDOW_MB_DEFAULT) * MIB;
+    uint64_t window = plan_of(s).window;
     struct prepared_limits limits = { .max_bytes = (size_t)window,
                                       .wait_ms = s->settings ? s->settings->prepared_wait_ms
                                                              : PREPARED_WAIT_MS_DEFAULT };
@@ -199,7 +194,8 @@ static enum errc open_parts(struct store *s, const struct store_options *opt, st
     bool is_new;
     uint64_t last_seq;
     struct catalog *catalog = NULL;
-    uint64_t floor = memtable_bytes(s->settings) + FREE_SPACE_MARGIN;
+    uint64_t floor = plan_of(s).memtables + FREE_SPACE_MARGIN;
+    TRY(sealed_load_keys(s, err));
     TRY(open_kv(s, opt->accept_loss, err));
     TRY(store_check_format(s->kv, arena, &is_new, err));
     if (is_new)
@@ -262,6 +258,7 @@ void store_close(struct store *s)
     disk_free(s->disk);
     kv_close(s->kv);
     collator_close(s->collator);
+    sealed_free_keys(s);
     pthread_mutex_destroy(&s->ddl);
     pthread_mutex_destroy(&s->build);
     pthread_mutex_destroy(&s->increment_lock);
@@ -290,6 +287,11 @@ void store_stats(struct store *s, struct store_stats *out)
                                  .last_seq = c.last_seq };
     for (int f = 0; f < KV_FAMILY_COUNT; f++)
         out->disk_bytes += kv_range_bytes(s->kv, (enum kv_family)f, all, all);
+}
+
+enum errc store_reload_keys(struct store *s, struct error *err)
+{
+    return sealed_load_keys(s, err);
 }
 
 const struct collator *store_collator(const struct store *s)

@@ -76,6 +76,7 @@ struct collection_options {
     struct val extra;       /* kept and shown: numberOfShards, replicationFactor, ... */
     struct val schema;      /* ArangoDB's schema and computedValues; null or empty: none */
     struct val computed;
+    struct val encrypted_fields; /* attribute paths, or null */
 };
 /* Also errors of the rules: 1621 for the schema, 10 for the computed values. */
 MUST_CHECK enum errc store_create_collection(struct store *s, uint64_t db_id,
@@ -92,6 +93,15 @@ struct collection_change {
 /* Writers that began before other rules get 1200: their documents did not meet them. */
 MUST_CHECK enum errc store_set_collection(struct store *s, uint64_t id,
                                           const struct collection_change *to, struct error *err);
+/*
+ * From now on exactly these attributes are encrypted when a document is written; what is stored
+ * stays as it is, and readable, until then (store_rewrite). Writers that began before get 1200.
+ * Errors: 10, says what; 1203.
+ */
+MUST_CHECK enum errc store_set_encrypted_fields(struct store *s, uint64_t id, struct val fields,
+                                                struct error *err);
+/* Reads the key file again, as at opening (ERR_INVALID: the keys stay as they are). */
+MUST_CHECK enum errc store_reload_keys(struct store *s, struct error *err);
 /*
  * Constant time (ADR 0012): ids of documents follow at once. Writers that began before get 1200;
  * edges keep the old name in _from and _to, as in ArangoDB. Errors: 1203, 1207, 1208.

@@ -25,10 +25,11 @@ struct store {
     const struct compute *compute; /* borrowed; NULL: no computed values */
     bool (*should_stop)(void *ctx);
     void *stop_ctx;
-    char *path;                /* owned; NULL in memory */
-    struct collator *collator; /* owned; NULL = binary */
-    struct kv *kv;             /* owned, as the following */
-    uint64_t cache_bytes;      /* block cache */
+    char *path;                     /* owned; NULL in memory */
+    struct collator *collator;      /* owned; NULL = binary */
+    _Atomic(struct key_set *) keys; /* owned; NULL = no key file */
+    struct kv *kv;                  /* owned, as the following */
+    uint64_t cache_bytes;           /* block cache */
     struct ids ids;
     struct disk *disk;
     struct garbage *garbage;

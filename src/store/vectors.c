@@ -13,6 +13,8 @@
 
 #include "base/key.h"
 #include "base/log.h"
+#include "base/machine.h"
+#include "base/memory_plan.h"
 #include "base/metrics.h"
 #include "store/index_private.h"
 #include "store/vector_private.h"
@@ -445,12 +447,9 @@ static void *thread_main(void *arg)
 
 static int64_t budget(const struct settings *s)
 {
-    int64_t mib = s ? s->vector_memory_mb : 0;
-    if (mib)
-        return mib * MIB;
-    if (s && s->memory_budget_mb)
-        return (int64_t)s->memory_budget_mb * MIB / 4;
-    return (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 8;
+    struct memory_plan plan;
+    memory_plan_make(&plan, s, machine_memory_bytes());
+    return (int64_t)plan.vectors;
 }
 
 static void register_metrics(void)

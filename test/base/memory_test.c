@@ -53,6 +53,39 @@ static void arena_memory_is_aligned_and_counted(void **state)
     arena_free(NULL);
 }
 
+static void arenas_share_a_budget(void **state)
+{
+    struct arena_budget budget = { .limit_bytes = 8 * MIB, .name = "query_total_mb" };
+    struct arena *a = arena_new(0), *b = arena_new(0), *small = arena_new(0);
+    struct error err = { 0 };
+    void *out;
+    (void)state;
+    arena_charge(a, &budget);
+    arena_charge(b, &budget);
+    arena_charge(small, &budget);
+    struct arena *kid = arena_child(a);
+    arena_alloc(kid, 5 * MIB);
+    arena_alloc(small, 1000);
+    assert_in_range(budget.used_bytes, 5 * MIB, 5 * MIB + 16 * KIB);
+    assert_int_equal(arena_check(a, &err), OK);
+    assert_int_equal(arena_try(b, 2 * MIB, &out, &err), OK);
+    assert_int_equal(arena_try(b, 2 * MIB, &out, &err), ERR_LIMIT);
+    assert_int_equal(error_num(&err), 32);
+    assert_non_null(strstr(err.text, "query_total_mb"));
+    assert_int_equal(arena_check(b, &err), OK); /* it stayed below */
+    arena_alloc(b, 2 * MIB);
+    assert_int_equal(arena_check(b, &err), ERR_LIMIT);
+    assert_int_equal(arena_check(kid, &err), ERR_LIMIT);
+    assert_int_equal(arena_check(small, &err), OK); /* what holds next to nothing goes on */
+    assert_int_equal(arena_try(small, 100 * KIB, &out, &err), OK);
+    arena_free(kid);
+    assert_int_equal(arena_check(b, &err), OK);
+    arena_free(a);
+    arena_free(b);
+    arena_free(small);
+    assert_int_equal(budget.used_bytes, 0);
+}
+
 static void an_arena_refuses_what_passes_its_limit(void **state)
 {
     struct arena *a = arena_new(1000);
@@ -178,6 +211,7 @@ int main(void)
         cmocka_unit_test(arena_memory_is_aligned_and_counted),
         cmocka_unit_test(an_arena_refuses_what_passes_its_limit),
         cmocka_unit_test(a_rewound_arena_uses_its_memory_again),
+        cmocka_unit_test(arenas_share_a_budget),
         cmocka_unit_test(children_count_against_the_limit_of_their_parent),
         cmocka_unit_test(a_buffer_grows_and_keeps_its_content),
         cmocka_unit_test(a_buffer_that_is_full_says_so_once_and_for_all),

@@ -398,6 +398,63 @@ def test_a_client_that_does_not_read(start):
         sock.close()
 
 
+def read_reply(sock):
+    """Status and body of a chunked reply, to its end or to that of its first transaction as an event."""
+    with sock.makefile("rb") as stream:
+        status = stream.readline()
+        while stream.readline().strip():
+            pass
+        body = bytearray()
+        while size := int(stream.readline() or b"0", 16):
+            body += stream.read(size)
+            stream.readline()
+            if body.endswith(b"]}\n\n") and b"event: transaction" in body:
+                break
+        return status, bytes(body)
+
+
+@pytest.mark.parametrize("path,accept", [("?after={at}", "text/event-stream"), ("?after={at}&max_bytes=67108864", "*/*"),
+                                         ("/snapshot", "*/*")])
+def test_a_large_transaction_and_clients_that_do_not_read(start, path, accept):
+    """One commit of 24 MB: while nobody reads it, no worker and no turn to write is held."""
+    server = start(settings=["workers=2", "body_timeout_ms=600000", "change_log_mb=256"])
+    server.request("POST", "/_api/collection", json={"name": "c"})
+    at = get(server, "/state").json()["last"]
+    count, text = 6000, "w" * 4000
+    server.aql(f"FOR i IN 1..{count} INSERT {{_key: TO_STRING(i), text: @t}} INTO c", bindVars={"t": text})
+    sockets = []
+    for i in range(6):
+        sock = socket.create_connection(("127.0.0.1", server.port))
+        if i:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.settimeout(120)
+        sock.sendall(f"GET /_api/changes{path.format(at=at)} HTTP/1.1\r\nHost: localhost\r\n"
+                     f"Accept: {accept}\r\n\r\n".encode())
+        sockets.append(sock)
+    for sock in sockets:
+        assert sock.recv(1, socket.MSG_PEEK)  # each has begun
+    # whoever reads gets all of it, as often as he likes
+    for _ in range(3):
+        page = poll(server, at, max_bytes=1, timeout=120)
+        assert [c["key"] for c in page["transactions"][0]["changes"]] and len(page["transactions"]) == 1
+        assert len(page["transactions"][0]["changes"]) == count
+        assert server.rows("RETURN LENGTH(c)") == [count]
+    # and one that begins to read now, too: whole and in order
+    status, body = read_reply(sockets[0])
+    assert b" 200 " in status
+    if path == "/snapshot":
+        lines = [json.loads(line) for line in body.splitlines()]
+        assert lines[-1]["type"] == "end" and lines[-1]["documents"] >= count
+        assert sum(line["type"] == "document" and line["collection"] == "c" for line in lines) == count
+    else:
+        data = next(json.loads(line[6:]) for line in body.splitlines() if line.startswith(b"data: {\"sequence")) \
+            if accept.startswith("text") else json.loads(body)["transactions"][0]
+        assert sorted(int(c["key"]) for c in data["changes"]) == list(range(1, count + 1))
+        assert all(c["document"]["text"] == text for c in data["changes"])
+    for sock in sockets:
+        sock.close()
+
+
 def test_rights_hold_for_each_collection_and_moment(tmp_path):
     server = Server(asan_server(), tmp_path / "data", SIM_MODELS, settings=["auth=true"],
                     env={"THEMIS_ROOT_PASSWORD": "root password"}).wait_ready()

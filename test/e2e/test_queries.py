@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queries that run: listed, ended, profiled; what is kept of slow ones. Documents that expire."""
 import concurrent.futures
+import re
 import time
 
 import requests
@@ -210,3 +211,41 @@ def test_wide_ranges_are_scanned(sim):
     for text in ("d.n > 10", "d.n > 2990"):
         assert sim.rows(f"FOR d IN wide FILTER {text} COLLECT WITH COUNT INTO c RETURN c") == [
             3000 - int(text.split()[-1])]
+
+
+def held_bytes(server):
+    return int(re.search(r"^themis_query_memory_bytes (\d+)$", server.request("GET", "/metrics").text, re.M)[1])
+
+
+def test_running_queries_share_one_limit(start, tmp_path):
+    """One that holds much makes room only by its end; what needs next to nothing is served meanwhile."""
+    query = ("LET a = (FOR i IN 1..200000 RETURN CONCAT(@x, i)) LET s = SLEEP(@s) "
+             "RETURN LENGTH(a) + LENGTH(a[@s])")
+    bind = {"x": "x" * 50, "s": 0}
+    first = start({})
+    peak = first.aql(query, bindVars=bind)["extra"]["stats"]["peakMemoryUsage"]
+    first.stop()
+    assert peak > 10_000_000
+    server = start({}, settings=["workers=4", f"query_total_mb={int(1.25 * peak) >> 20}"], data="small")
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        held = pool.submit(server.aql, query, bindVars={**bind, "s": 600})
+        wait_until(lambda: held_bytes(server) > peak // 2, 120)
+        wait_until(lambda: "query_total_mb" in server.request(
+            "POST", "/_api/cursor", json={"query": query, "bindVars": bind}).text, 120)
+        answer = server.aql(query, 500, bindVars=bind)
+        assert answer["errorNum"] == 32 and "query_total_mb" in answer["errorMessage"], answer
+        assert server.rows("FOR i IN 1..1000 RETURN i") == list(range(1, 1001))
+        for q in running(server):
+            server.request("DELETE", f"/_api/query/{q['id']}")
+        assert held.exception(timeout=120)
+    assert server.aql(query, bindVars=bind)["result"] == [200051]
+
+
+def test_memory_that_cannot_be(start):
+    refused = start({}, settings=["memory_budget_mb=500"], is_ready=False)
+    assert refused.process.wait(60) == 2 and "memory_budget_mb=500 is too small" in refused.log(), refused.log()
+    server = start({}, settings=["query_total_mb=16000000"])
+    assert "query_total_mb" in server.log() and "together, but there are" in server.log()
+    server.stop()
+    server = start({}, settings=["memory_budget_mb=1000"])
+    assert "together, but there are" not in server.log()

@@ -35,7 +35,11 @@ static const char *read_all(struct fixture *f, uint64_t after)
             break;
         assert_int_equal(commit.seq, last + 1);
         last = commit.seq;
-        while (change_reader_change(r, &change)) {
+        for (;;) {
+            OK_OR_FAIL(change_reader_change(r, &change, &has, &f->err), &f->err);
+            if (!has)
+                break;
+            OK_OR_FAIL(change_reader_document(r, &change, &f->err), &f->err);
             buf_printf(&out, "%s ", change_kind_name(change.kind));
             if (change.collection)
                 buf_printf(&out, "%.*s", SLICE_ARG(change.collection->name));
