@@ -13,12 +13,19 @@ enum { DOCUMENTS_PER_COMMIT = 500, BLOCK_BYTES = 16 * KIB, BLOOM_BITS = 10 };
 
 void bench_store_open(struct bench_store *s, const char *name)
 {
+    bench_store_open_with(s, name, (const char *const[]){ NULL });
+}
+
+void bench_store_open_with(struct bench_store *s, const char *name, const char *const *settings)
+{
     struct error err;
     struct txn *t;
     memset(s, 0, sizeof *s);
     snprintf(s->path, sizeof s->path, "%s/%s", bench_dir(), name);
     settings_init(&s->settings);
     s->settings.block_cache_mb = BENCH_CACHE_MB;
+    for (; *settings; settings++)
+        bench_must(settings_set_pair(&s->settings, *settings, &err), &err, "setting");
     struct store_options opt = { .path = s->path, .settings = &s->settings };
     bench_must(store_open(&s->store, &opt, &err), &err, "opening the store");
     bench_must(txn_begin(&t, s->store, &(struct txn_options){ .is_read_only = true }, &err), &err,

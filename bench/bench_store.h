@@ -22,6 +22,8 @@ struct bench_store {
     uint64_t db_id;
 };
 void bench_store_open(struct bench_store *s, const char *name);
+/* The same with settings "name=value", ended by NULL, besides the usual ones. */
+void bench_store_open_with(struct bench_store *s, const char *name, const char *const *settings);
 void bench_store_close(struct bench_store *s);
 
 /* The number's key: BENCH_KEY_BYTES letters and digits, terminated. */

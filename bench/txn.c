@@ -10,10 +10,8 @@ static void commit(void)
 }
 
 static const struct bench_part parts[] = {
-    { "commit", commit },
-    { "postgres", txn_postgres },
-    { "hot", txn_hot },
-    { "check", txn_check },
+    { "commit", commit },   { "postgres", txn_postgres },     { "hot", txn_hot },
+    { "check", txn_check }, { "change_log", txn_change_log }, { "encrypted", txn_encrypted },
 };
 
 int main(int argc, char **argv)

@@ -8,5 +8,7 @@
 void txn_postgres(void);
 void txn_hot(void);
 void txn_check(void);
+void txn_change_log(void);
+void txn_encrypted(void);
 
 #endif
