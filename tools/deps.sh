@@ -6,6 +6,7 @@
 #   tools/deps.sh build   compiler, libraries, pinned sources, llama.cpp and FAISS built for this CPU
 #   tools/deps.sh run     build, and the two small models
 #   tools/deps.sh test    run, and the tools of make check and make test
+#   tools/deps.sh cluster run, and what make dev-cluster needs
 #   tools/deps.sh bench   run, what the benchmarks read, and llama.cpp's own, which ours are compared with
 #
 # Safe to run again: what is there already costs less than a second. Sources and models go to
@@ -32,6 +33,7 @@ packages_test=(clang clang-format clang-tidy cppcheck libclang-rt-14-dev libomp-
 # Another packaging of Node is as good as Debian's, and does not live beside it.
 command -v node > /dev/null || packages_test+=(nodejs)
 command -v npm > /dev/null || packages_test+=(npm)
+packages_cluster=(etcd-server)
 packages_package=(debhelper lintian)
 # What the retrieval benchmark searches among; whom txn is compared with; what http is driven by.
 packages_bench=(debian-policy debian-faq developers-reference doc-debian postgresql-15 libpq-dev nghttp2-client openssl)
@@ -160,6 +162,21 @@ install_packages() {
         -o Acquire::Retries=3 update
     logged apt-install as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Acquire::Retries=3 \
         -o DPkg::Lock::Timeout=120 install --no-install-recommends "${missing[@]}"
+}
+
+# Debian starts an etcd for all of the machine when it first installs the server; tests and
+# make dev-cluster start their own.
+no_etcd_service() {
+    local link=/etc/systemd/system/etcd.service
+    dpkg-query -W etcd-server > /dev/null 2>&1 && return 0
+    if [ ! -d /run/systemd/system ] || [ -e "$link" ]; then
+        install_packages "${packages_cluster[@]}"
+        return 0
+    fi
+    as_root ln -s /dev/null "$link"
+    install_packages "${packages_cluster[@]}"
+    as_root rm "$link"
+    as_root systemctl --quiet disable etcd.service || true
 }
 
 # Debian makes and starts a database of its own when it first installs the server; the benchmark
@@ -446,6 +463,7 @@ step "installing Debian packages" \
 packages=("${packages_build[@]}")
 [ "$mode" = package ] && packages+=("${packages_package[@]}")
 [ "$mode" = test ] || [ "$mode" = all ] && packages+=("${packages_test[@]}")
+[ "$mode" = test ] || [ "$mode" = all ] || [ "$mode" = cluster ] && no_etcd_service
 [ "$mode" = bench ] && packages+=("${packages_bench[@]}") && no_postgresql_cluster
 install_packages "${packages[@]}"
 step "downloading and unpacking pinned sources" "$registry_hint"

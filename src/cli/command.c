@@ -3,9 +3,9 @@
 #include "cli/cli.h"
 
 static const struct command *const commands[] = {
-    &command_ask,     &command_backup,  &command_chat,   &command_check,
-    &command_convert, &command_embed,   &command_import, &command_model,
-    &command_query,   &command_restore, &command_status,
+    &command_ask,     &command_backup,  &command_chat,  &command_check,
+    &command_cluster, &command_convert, &command_embed, &command_import,
+    &command_model,   &command_query,   &command_restore, &command_status,
 };
 
 const struct command_option command_globals[] = {

@@ -75,6 +75,13 @@ struct gen_token {
 };
 /* Takes one off the tokens of an event. False at the end. */
 bool gen_token_next(struct slice *rest, struct gen_token *out);
+/* For bytes from outside: gen_token_next takes them off, one after the other, to their end. */
+MUST_CHECK bool gen_tokens_are_whole(struct slice tokens);
+
+/* Which node of a cluster answers, and why that one. */
+struct gen_place {
+    const char *node, *reason;
+};
 
 /* One event; borrowed for the call. The last one has is_last set. */
 struct gen_event {
@@ -89,6 +96,7 @@ struct gen_event {
     uint64_t queue_us;          /* waited for a place */
     uint64_t prefill_us;
     uint64_t decode_us;
+    const struct gen_place *place; /* NULL without a cluster */
 };
 
 /*
@@ -128,6 +136,7 @@ struct gen_request {
     bool wants_logprobs;
     unsigned top_logprobs; /* alternatives of each token, at most 20 */
     struct slice domain;   /* placement hints for the cluster */
+    struct slice node;     /* that must answer; empty = whoever */
     struct slice adapter;
     uint64_t deadline_ms;      /* from now; 0 = setting request_timeout_ms */
     struct slice tenant;       /* salts shared prefixes */

@@ -123,3 +123,17 @@ bool gen_token_next(struct slice *rest, struct gen_token *out)
     *rest = slice_of(rest->ptr + used, rest->len - used);
     return true;
 }
+
+bool gen_tokens_are_whole(struct slice tokens)
+{
+    struct entry entry;
+
+    while (tokens.len >= sizeof entry) {
+        memcpy(&entry, tokens.ptr, sizeof entry);
+        if (entry.len > tokens.len - sizeof entry)
+            return false;
+        size_t used = sizeof entry + entry.len;
+        tokens = slice_of(tokens.ptr + used, tokens.len - used);
+    }
+    return !tokens.len;
+}

@@ -147,6 +147,7 @@ static void open_wire(struct http_client *c, const struct http_client_options *o
     struct wire_options wire = { .host = c->host,
                                  .port = c->port,
                                  .url = c->url,
+                                 .program = opt->program ? opt->program : "themisd",
                                  .tls = c->tls,
                                  .cancel = opt->cancel,
                                  .connect_ms = opt->connect_ms ? opt->connect_ms : 5000,
@@ -164,6 +165,8 @@ enum errc http_client_new(struct http_client **out, const struct http_client_opt
 
     if (rc == OK && is_tls)
         rc = tls_config_client(&c->tls, opt->ca_file, err);
+    if (rc == OK && is_tls && opt->cert_file)
+        rc = tls_config_identify(c->tls, opt->cert_file, opt->key_file, err);
     if (rc != OK) {
         http_client_free(c);
         return rc;

@@ -72,6 +72,7 @@ bool conn_takes_bytes(const struct conn *c)
 static void conn_free(struct conn *c)
 {
     tls_free(c->tls);
+    mem_free(c->peer_name);
     c->protocol->free(c);
     buf_release(&c->in);
     buf_release(&c->out);

@@ -70,6 +70,15 @@ static bool is_plain_text(struct conn *c)
     return recv(c->fd, &first, 1, MSG_PEEK) == 1 && first >= 'A' && first <= 'Z';
 }
 
+static void note_broken(const struct conn *c)
+{
+    const struct http_server_options *opt = server_opt(c->server);
+
+    log_debug("net", "TLS with %s: %s", c->peer, tls_why(c->tls));
+    if (opt->on_refused && !tls_is_up(c->tls))
+        opt->on_refused(opt->handler.ctx, c->peer, tls_why(c->tls));
+}
+
 static ssize_t tls_filter_read(struct conn *c, void *bytes, size_t len)
 {
     if (!c->is_greeted && is_plain_text(c)) {
@@ -81,7 +90,7 @@ static ssize_t tls_filter_read(struct conn *c, void *bytes, size_t len)
     ssize_t n = tls_read(c->tls, bytes, len);
     c->is_greeted = true;
     if (n == IO_GONE)
-        log_debug("net", "TLS with %s: %s", c->peer, tls_why(c->tls));
+        note_broken(c);
     return n;
 }
 

@@ -68,7 +68,8 @@ struct conn {
     struct http_server *server;
     struct conn_link link;
     char peer[64];
-    bool is_loopback;
+    char *peer_name; /* proved by its certificate; NULL = nobody */
+    bool is_loopback, is_named;
 
     enum conn_state state;
     struct exchange *first, **last; /* in the order of their requests; one reference each */

@@ -1,10 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A request and its handler, the same for every protocol. */
 #include "net/conn_private.h"
+#include "net/tls.h"
 #include <stdio.h>
 #include <strings.h>
 
 enum { DISCARD_MAX = 4 * MIB }; /* unread body that is worth a kept connection */
+
+/* Once: the certificate of a connection does not change. */
+static void read_name(struct conn *c)
+{
+    char name[256];
+
+    c->is_named = true;
+    if (c->tls && tls_peer_name(c->tls, name, sizeof name))
+        c->peer_name = mem_strdup(name);
+}
 
 struct exchange *conn_begin(struct conn *c)
 {
@@ -12,6 +23,9 @@ struct exchange *conn_begin(struct conn *c)
 
     memcpy(x->req.peer, c->peer, sizeof x->req.peer);
     x->req.is_loopback = c->is_loopback;
+    if (!c->is_named)
+        read_name(c);
+    x->req.peer_name = c->peer_name ? mem_strdup(c->peer_name) : NULL;
     x->req.gzip_bytes = conn_limits(c)->gzip_bytes;
     x->prev = c->last;
     *c->last = exchange_ref(x); /* one for the list, one for the protocol */

@@ -78,6 +78,7 @@ void exchange_unref(struct exchange *x)
     buf_release(&x->req.head);
     if (x->req.headers != x->few_headers)
         mem_free(x->req.headers);
+    mem_free(x->req.peer_name);
     buf_release(&x->body);
     buf_release(&x->rep.lines);
     buf_release(&x->rep.pending);
@@ -169,6 +170,11 @@ struct slice exchange_peer(const struct exchange *x)
 bool exchange_is_loopback(const struct exchange *x)
 {
     return x->req.is_loopback;
+}
+
+const char *exchange_peer_name(const struct exchange *x)
+{
+    return x->req.peer_name;
 }
 
 const atomic_bool *exchange_cancel_flag(const struct exchange *x)
@@ -269,6 +275,14 @@ static void add_header(struct exchange *x, const struct http_header *h)
     memcpy(at + name, ": ", 2);
     memcpy(at + name + 2, h->value, value);
     memcpy(at + len - 2, "\r\n", 2);
+}
+
+void exchange_tag(struct exchange *x, const char *name, const char *value)
+{
+    pthread_mutex_lock(&x->lock);
+    if (!x->rep.is_started)
+        add_header(x, &(struct http_header){ name, value });
+    pthread_mutex_unlock(&x->lock);
 }
 
 static void count_reply(int status)

@@ -35,6 +35,7 @@ struct exchange_request {
     bool is_http10;
     bool is_expecting; /* the client waits for 100 Continue */
     char peer[64];
+    char *peer_name; /* proved; NULL = nobody */
     bool is_loopback;
     size_t gzip_bytes; /* whole replies from this size on may be compressed; 0 = none */
 };

@@ -63,6 +63,8 @@ struct http_server_options {
     struct http_handler handler;
     const char *server_name; /* Server: header, "themis/0.1.0" */
     struct tls_config *tls;  /* NULL = plain; kept, even when http_server_new fails */
+    /* A connection broke before its handshake was over, and why; may be NULL. */
+    void (*on_refused)(void *ctx, const char *peer, const char *why);
 };
 
 /* Loop thread. Listening when it returns. */
@@ -88,6 +90,8 @@ struct slice exchange_header(const struct exchange *x, const char *name);
 struct slice exchange_body(const struct exchange *x); /* after on_request */
 struct slice exchange_peer(const struct exchange *x); /* "127.0.0.1:4711" */
 bool exchange_is_loopback(const struct exchange *x);
+/* Who the client has proved to be by its certificate (tls_peer_name); NULL: nobody. */
+const char *exchange_peer_name(const struct exchange *x);
 /* Set when the client is gone, or the work was stopped. Valid while a reference is held. */
 const atomic_bool *exchange_cancel_flag(const struct exchange *x);
 /* Sets the flag; the client still gets the answer. Any thread. */
@@ -125,6 +129,9 @@ struct http_header {
     const char *name;
     const char *value;
 };
+
+/* A header of the reply, said before it begins; a later one of the name is one more. */
+void exchange_tag(struct exchange *x, const char *name, const char *value);
 
 /*
  * A whole reply; copies. content_type NULL = no body. HEAD sends only the

@@ -150,6 +150,89 @@ enum errc tls_config_client(struct tls_config **out, const char *ca_file, struct
     return rc;
 }
 
+enum errc tls_config_identify(struct tls_config *c, const char *cert_file, const char *key_file,
+                              struct error *err)
+{
+    return use_files(c->ctx, cert_file, key_file, err);
+}
+
+/* Between peers there is nothing else to speak. */
+static int choose_http2(SSL *ssl, const unsigned char **out, unsigned char *out_len,
+                        const unsigned char *in, unsigned in_len, void *ctx)
+{
+    static const unsigned char ours[] = "\x02h2";
+    unsigned char *chosen;
+
+    (void)ssl, (void)ctx;
+    if (SSL_select_next_proto(&chosen, out_len, ours, sizeof ours - 1, in, in_len) !=
+        OPENSSL_NPN_NEGOTIATED)
+        return SSL_TLSEXT_ERR_ALERT_FATAL;
+    *out = chosen;
+    return SSL_TLSEXT_ERR_OK;
+}
+
+enum errc tls_config_mutual(struct tls_config **out, const char *ca_file, const char *cert_file,
+                            const char *key_file, struct error *err)
+{
+    struct tls_config *c = config_new(TLS_method());
+    enum errc rc = use_files(c->ctx, cert_file, key_file, err);
+
+    if (rc == OK && SSL_CTX_load_verify_file(c->ctx, ca_file) != 1)
+        rc = fail_openssl(err, "the file of trusted certificates", ca_file);
+    if (rc != OK) {
+        tls_config_free(c);
+        return rc;
+    }
+    SSL_CTX_set_min_proto_version(c->ctx, TLS1_3_VERSION);
+    SSL_CTX_set_verify(c->ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    SSL_CTX_set_session_cache_mode(c->ctx, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_num_tickets(c->ctx, 0);
+    SSL_CTX_set_options(c->ctx, SSL_OP_NO_TICKET | SSL_OP_IGNORE_UNEXPECTED_EOF);
+    SSL_CTX_set_alpn_select_cb(c->ctx, choose_http2, NULL);
+    *out = c;
+    return OK;
+}
+
+struct tls_config *tls_config_share(const struct tls_config *c)
+{
+    struct tls_config *share = mem_zalloc(sizeof *share);
+
+    share->ctx = c->ctx;
+    SSL_CTX_up_ref(c->ctx);
+    return share;
+}
+
+/* Its one DNS name. */
+static bool name_of(const X509 *x, char *out, size_t size)
+{
+    GENERAL_NAMES *names =
+        x ? X509_get_ext_d2i((X509 *)x, NID_subject_alt_name, NULL, NULL) : NULL;
+    bool is_one = names && sk_GENERAL_NAME_num(names) == 1;
+
+    if (is_one) {
+        const GENERAL_NAME *n = sk_GENERAL_NAME_value(names, 0);
+        const ASN1_STRING *text = n->type == GEN_DNS ? n->d.dNSName : NULL;
+        size_t len = text ? (size_t)ASN1_STRING_length(text) : 0;
+        is_one = len && len < size && !memchr(ASN1_STRING_get0_data(text), 0, len);
+        if (is_one) {
+            memcpy(out, ASN1_STRING_get0_data(text), len);
+            out[len] = 0;
+        }
+    }
+    GENERAL_NAMES_free(names);
+    return is_one;
+}
+
+bool tls_config_name(const struct tls_config *c, char *out, size_t size)
+{
+    return name_of(SSL_CTX_get0_certificate(c->ctx), out, size);
+}
+
+bool tls_peer_name(const struct tls *t, char *out, size_t size)
+{
+    return name_of(SSL_get0_peer_certificate(t->ssl), out, size);
+}
+
 static int64_t seconds_of(const ASN1_TIME *t)
 {
     struct tm utc = { 0 };
@@ -269,6 +352,19 @@ struct tls *tls_connect(const struct tls_config *c, int fd, const char *host)
     return t;
 }
 
+struct tls *tls_connect_peer(const struct tls_config *c, int fd, const char *name)
+{
+    static const unsigned char h2[] = "\x02h2";
+    struct tls *t = session_new(c, fd);
+
+    SSL_set_connect_state(t->ssl);
+    SSL_set_hostflags(t->ssl, X509_CHECK_FLAG_NO_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
+    if (SSL_set1_host(t->ssl, name) != 1)
+        BUG("OpenSSL takes no name '%s'", name);
+    SSL_set_alpn_protos(t->ssl, h2, sizeof h2 - 1);
+    return t;
+}
+
 void tls_free(struct tls *t)
 {
     if (t)
@@ -284,7 +380,7 @@ static int break_session(struct tls *t)
 
     t->is_broken = true;
     t->is_distrusted = !SSL_is_server(t->ssl) && verified != X509_V_OK;
-    if (t->is_distrusted) {
+    if (verified != X509_V_OK) {
         snprintf(t->why, sizeof t->why, "%s", X509_verify_cert_error_string(verified));
         ERR_clear_error();
     } else {

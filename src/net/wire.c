@@ -113,8 +113,10 @@ static enum errc connect_to(struct wire *w, const struct addrinfo *a, struct err
         return OK;
     }
     wire_close(w);
-    return fail(err, ERR_IO, "cannot connect to %s: %s%s", w->opt.url, strerror(why),
-                why == ECONNREFUSED ? "; is themisd running?" : "");
+    if (why == ECONNREFUSED)
+        return fail(err, ERR_IO, "cannot connect to %s: %s; is %s running?", w->opt.url,
+                    strerror(why), w->opt.program);
+    return fail(err, ERR_IO, "cannot connect to %s: %s", w->opt.url, strerror(why));
 }
 
 static enum errc connect_any(struct wire *w, struct error *err)

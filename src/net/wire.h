@@ -16,7 +16,8 @@ struct wire;
 
 struct wire_options {
     const char *host, *port;
-    const char *url;              /* for messages */
+    const char *url;              /* for messages, as the next: */
+    const char *program;          /* what should run there */
     const struct tls_config *tls; /* NULL = plain */
     uint64_t connect_ms;          /* for each address, and for the handshake */
     uint64_t read_ms;             /* longest silence */

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/val_text.h"
+#include "server/cluster_gate.h"
 #include "server/key_meter.h"
 #include "server/request.h"
 #include "server/router.h"
@@ -460,6 +461,8 @@ void admit_headers(void *arg, struct exchange *x)
     bool is_unproven = who.state == AUTH_UNPROVEN;
     if (rc == OK)
         rc = check_params(r, &err);
+    if (rc == OK)
+        rc = gate_route(r, &err);
     if (rc == OK)
         rc = read_stream_id(r, &err);
     if (rc == OK && atomic_load(&ctx->is_draining) && r->route->role != ROLE_NONE)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /_api/cursor, /_api/explain, /_api/query. */
+#include "server/cluster_gate.h"
 #include "server/query_flow.h"
 #include "server/reply.h"
 #include "server/router.h"
@@ -103,7 +104,8 @@ static enum errc open_query(struct request *r, struct val *body, struct query **
     struct val text = val_get(*body, slice_str("query"));
     if (val_type(text) != VAL_STRING)
         return fail_num(err, 1502, "the body needs the query as a string");
-    if (r->stream_id) /* a query without one begins its own */
+    rc = gate_query(r, val_string(text), err);
+    if (rc == OK && r->stream_id) /* a query without one begins its own */
         rc = request_begin(r, &(struct txn_options){ 0 }, &q->txn, err);
     if (rc != OK)
         return rc;

@@ -11,6 +11,7 @@
 #include "server/answer_shape.h"
 #include "server/body.h"
 #include "server/chat_retrieval.h"
+#include "server/cluster_gate.h"
 #include "server/reply.h"
 #include "server/router.h"
 #include "server/server.h"
@@ -208,7 +209,8 @@ struct generation {
     struct buf fresh, fresh_tokens; /* what the lane has delivered */
     struct gen_event last;
     struct error err;
-    bool is_last;
+    bool is_last, is_tagged;
+    char node[64], reason[16]; /* who answers, and why; empty without a cluster */
 };
 
 static void on_event(void *ctx, const struct gen_event *e)
@@ -220,8 +222,13 @@ static void on_event(void *ctx, const struct gen_event *e)
     pthread_mutex_lock(&g->lock);
     buf_add_slice(&g->fresh, e->text);
     buf_add_slice(&g->fresh_tokens, e->tokens);
+    if (e->place && !g->node[0]) {
+        snprintf(g->node, sizeof g->node, "%s", e->place->node);
+        snprintf(g->reason, sizeof g->reason, "%s", e->place->reason);
+    }
     if (is_last) {
         g->last = *e;
+        g->last.place = NULL;
         g->last.text = g->last.tokens = slice_of(NULL, 0);
         if (e->err)
             g->err = *e->err;
@@ -282,6 +289,16 @@ static void send_fresh(struct request *r, struct generation *g, struct slice tex
     arena_rewind(r->arena, mark);
 }
 
+/* Lock held. Before the answer begins, and then no more. */
+static void tag_place(struct request *r, struct generation *g)
+{
+    if (!g->node[0] || g->is_tagged)
+        return;
+    g->is_tagged = true;
+    exchange_tag(r->x, "x-themis-shard", g->node);
+    exchange_tag(r->x, "x-themis-route", g->reason);
+}
+
 static void step_generation(struct request *r)
 {
     struct generation *g = r->state;
@@ -293,6 +310,7 @@ static void step_generation(struct request *r)
     buf_init(&g->fresh, 0);
     buf_init(&g->fresh_tokens, 0);
     bool is_last = g->is_last;
+    tag_place(r, g);
     pthread_mutex_unlock(&g->lock);
     if (!g->c.is_streaming || g->format)
         buf_add_slice(&g->whole, buf_slice(&fresh));
@@ -345,6 +363,15 @@ out:
     return rc;
 }
 
+/* The node that shall answer, by a header: only a cluster has a choice. */
+static enum errc read_node(struct request *r, struct gen_request *req, struct error *err)
+{
+    req->node = exchange_header(r->x, "x-themis-shard");
+    if (req->node.len && !r->ctx->cluster)
+        return fail(err, ERR_INVALID, "x-themis-shard names a node of a cluster, and this one is alone");
+    return OK;
+}
+
 /* The whole way of both endpoints. */
 static void generate(struct request *r, bool is_chat)
 {
@@ -357,7 +384,7 @@ static void generate(struct request *r, bool is_chat)
                                .tenant = r->user,
                                .payer = request_payer(r) };
     struct model_info info;
-    struct generator *gen = r->ctx->generator;
+    struct generator *gen = r->ctx->chat;
     struct val body;
     enum errc rc = OK;
 
@@ -378,7 +405,9 @@ static void generate(struct request *r, bool is_chat)
             TRY(fail(&err, ERR_INVALID, "'prompt' must be a text that is not empty"));
         req.prompt = val_string(prompt);
     }
+    TRY(read_node(r, &req, &err));
     TRY(gen->model(gen, req.model, MODEL_CHAT, &info, &err));
+    req.model = slice_str(info.name); /* other nodes may have another default */
     completion_begin(&g->c, r, info.name);
     if (is_chat && chat_wants_retrieval(body) && req.wants_logprobs)
         TRY(fail(&err, ERR_NOT_IMPLEMENTED, "not implemented: 'logprobs' with 'retrieval'"));
@@ -388,6 +417,7 @@ static void generate(struct request *r, bool is_chat)
                  "not implemented: tools or a shape of the answer with 'retrieval'"));
     if (is_chat && chat_wants_retrieval(body)) {
         TRY(request_may_scope(r, SCOPE_DATA, &err));
+        TRY(gate_data(r, &err));
         generation_release(g);
         chat_retrieval_start(&g->c, body, &req);
         return;

@@ -124,6 +124,27 @@ static void add_replay(const char *dir)
     replay.dirs = dirs;
 }
 
+static bool parse_cluster(struct cluster_flags *f, const char *flag, const char *value)
+{
+    const struct {
+        const char *flag;
+        const char **out;
+    } all[] = {
+        { "--cluster", &f->name },          { "--node-id", &f->node_id },
+        { "--etcd", &f->etcd },             { "--etcd-certs", &f->etcd_certs },
+        { "--cluster-listen", &f->listen }, { "--advertise", &f->advertise },
+        { "--public-url", &f->public_url }, { "--certs", &f->certs },
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+        if (strcmp(flag, all[i].flag) != 0)
+            continue;
+        *all[i].out = value;
+        return true;
+    }
+    return false;
+}
+
 static void parse_one(struct server_options *opt, const char *flag, char *value)
 {
     struct error err = { 0 };
@@ -142,6 +163,8 @@ static void parse_one(struct server_options *opt, const char *flag, char *value)
         replay.until_us = parse_u64(flag, slice_str(value));
     else if (!strcmp(flag, "--ids"))
         parse_ids(value);
+    else if (parse_cluster(&opt->cluster, flag, value))
+        return;
     else if (!strcmp(flag, "--set") && settings_set_pair(&opt->settings, value, &err) != OK)
         misuse("%s", err.text);
 }
@@ -202,6 +225,9 @@ static void parse(struct server_options *opt, int argc, char **argv)
     }
     if (!opt->data)
         misuse("%s is required", "--data");
+    struct error err = { 0 };
+    if (cluster_check_flags(&opt->cluster, &err) != OK)
+        misuse("%s", err.text);
 }
 
 static void print_line(void *ctx, bool is_problem, const char *line)

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/val_text.h"
 #include "server/audit.h"
+#include "server/cluster_gate.h"
 #include "server/key_meter.h"
 #include <stdatomic.h>
 #include <stdio.h>
@@ -183,6 +184,10 @@ bool request_read_collection(struct request *r, struct slice name, struct txn **
 
 struct access_rights *request_access(const struct request *r)
 {
+    struct access_rights *gate = gate_access(r);
+
+    if (gate)
+        return gate;
     return r->account ? user_access(r->account) : NULL;
 }
 

@@ -32,6 +32,7 @@ static const struct route *const tables[] = {
     api_changes_routes,
     api_snapshot_routes,
     api_encryption_routes,
+    api_cluster_routes,
 };
 
 static struct slice next_segment(struct slice *path)

@@ -14,8 +14,8 @@ extern const struct route api_admin_routes[], api_arango_database_routes[],
     api_arango_graph_routes[], api_arango_graph_data_routes[], api_arango_cursor_routes[],
     api_arango_query_routes[], api_arango_transaction_routes[], api_openai_routes[],
     api_ask_routes[], api_backup_routes[], api_model_routes[], api_mcp_routes[],
-    api_changes_routes[], api_snapshot_routes[], api_encryption_routes[], api_token_routes[],
-    api_rerank_routes[];
+    api_changes_routes[], api_snapshot_routes[], api_encryption_routes[], api_cluster_routes[],
+    api_token_routes[], api_rerank_routes[];
 
 struct route_match {
     const struct route *route;           /* NULL: no such path, or not with this method */

@@ -14,12 +14,12 @@
 #include "base/machine.h"
 #include "base/memory_plan.h"
 #include "base/metrics.h"
+#include "net/certificate.h"
 #include "net/tls.h"
 #include "query/computed.h"
 #include "retrieve/embed_writes.h"
 #include "server/admit.h"
 #include "server/audit.h"
-#include "server/certificate.h"
 #include "server/change_hub.h"
 #include "server/context.h"
 #include "server/key_meter.h"
@@ -42,6 +42,7 @@ struct server {
     struct server_options opt;
     struct http_server *http;
     struct certificate *certificate; /* NULL without TLS */
+    struct cluster *cluster;         /* NULL: a single node */
     struct loop_timer *tick;
     struct job chores_job;
     atomic_bool has_chores;
@@ -54,6 +55,10 @@ struct server {
 static struct metric query_memory_bytes =
     METRIC_GAUGE("themis_query_memory_bytes",
                  "Memory of all queries and their results, bounded by query_total_mb.");
+static struct metric certificate_expires = METRIC_GAUGE(
+    "themis_tls_certificate_expires_seconds", "End of the certificate's validity, since 1970.");
+static struct metric certificate_failures = METRIC_COUNTER(
+    "themis_tls_certificate_failures_total", "Changed certificates that could not be used.");
 
 static atomic_bool stop_was_asked, reload_was_asked; /* signals belong to the process */
 
@@ -96,6 +101,8 @@ static void run_chores(struct job *job)
         reload_keys(s);
     if (s->certificate)
         certificate_check(s->certificate);
+    if (s->cluster)
+        cluster_chores(s->cluster);
     atomic_store(&s->has_chores, false);
 }
 
@@ -116,6 +123,7 @@ static void begin_drain(struct server *s)
     s->drain_until_ms = loop_now_ms(s->ctx.loop) + (uint64_t)s->ctx.settings->drain_timeout_ms;
     log_info("server", "stopping: %zu requests are running", http_server_active(s->http));
     notify_manager("STOPPING=1");
+    cluster_drain(s->cluster);
     http_server_drain(s->http);
 }
 
@@ -123,6 +131,8 @@ static void reload(struct server *s)
 {
     audit_reopen(s->ctx.audit);
     atomic_store(&s->has_new_keys, s->ctx.settings->encryption_key_file[0] != 0);
+    if (s->cluster)
+        cluster_reload(s->cluster);
     if (s->certificate)
         certificate_reload(s->certificate);
     else
@@ -170,7 +180,7 @@ static void on_tick(void *arg)
     metric_set(&query_memory_bytes, (int64_t)atomic_load(&s->ctx.query_memory.used_bytes));
     change_hub_tick(s->ctx.changes, env_mono_ms(env_system()), atomic_load(&s->ctx.is_draining));
     if (atomic_load(&s->ctx.is_draining)) {
-        size_t active = http_server_active(s->http);
+        size_t active = http_server_active(s->http) + cluster_active(s->cluster);
         if (active && now_ms < s->drain_until_ms)
             return;
         if (active)
@@ -274,6 +284,55 @@ static enum errc plan_memory(struct server *s, struct error *err)
     return rc;
 }
 
+static void tell_load(void *arg, uint32_t *running, uint32_t *waiting)
+{
+    struct server *s = arg;
+    struct models_stats stats;
+
+    models_stats(s->ctx.models, &stats);
+    *running = stats.running;
+    *waiting = stats.waiting;
+}
+
+static enum errc open_cluster(struct server *s, struct error *err)
+{
+    const char *data = s->opt.settings.cluster_data;
+    struct cluster_options opt = { .flags = s->opt.cluster,
+                                   .settings = &s->opt.settings,
+                                   .is_insecure = s->opt.is_insecure,
+                                   .loop = s->ctx.loop,
+                                   .pool = s->ctx.pool,
+                                   .local = s->ctx.generator,
+                                   .load = tell_load,
+                                   .ctx = s,
+                                   .server_name = "themis/" THEMIS_VERSION };
+
+    s->ctx.chat = s->ctx.generator;
+    if (strcmp(data, "off") != 0 && strcmp(data, "local") != 0)
+        return fail(err, ERR_INVALID, "cluster_data must be off or local (got %s)", data);
+    if (!s->opt.cluster.name)
+        return OK;
+    enum errc rc = cluster_open(&s->cluster, &opt, err);
+    if (rc != OK)
+        return rc;
+    s->ctx.cluster = s->cluster;
+    s->ctx.chat = cluster_generator(s->cluster);
+    s->ctx.has_local_data = !strcmp(data, "local");
+    return OK;
+}
+
+static enum errc join_cluster(struct server *s, struct error *err)
+{
+    char url[256];
+    bool is_v6 = strchr(s->opt.host, ':') != NULL;
+
+    if (!s->cluster)
+        return OK;
+    snprintf(url, sizeof url, "%s://%s%.200s%s:%u", s->certificate ? "https" : "http",
+             is_v6 ? "[" : "", s->opt.host, is_v6 ? "]" : "", s->ctx.port);
+    return cluster_join(s->cluster, url, should_stop, s, err);
+}
+
 static enum errc open_parts(struct server *s, struct error *err)
 {
     enum errc rc = OK;
@@ -338,7 +397,8 @@ static enum errc open_parts(struct server *s, struct error *err)
                             .calls = { rag_calls_infer(ctx->calls), rag_calls_embed(ctx->calls),
                                        sleep_calls_row(ctx->sleeps) },
                             .env = env_system() };
-    rc = open_spill(s, err);
+    TRY(open_spill(s, err));
+    rc = open_cluster(s, err);
 out:
     return rc;
 }
@@ -401,6 +461,23 @@ static enum errc listen_on(struct server *s, struct tls_config *tls, struct erro
     return http_server_new(&s->http, s->ctx.loop, &opt, err);
 }
 
+/* Without files there is none, and the listener is plain. */
+static enum errc open_certificate(struct server *s, struct tls_config **tls, struct error *err)
+{
+    const struct settings *set = &s->opt.settings;
+    struct certificate_options opt = { .cert = set->tls_cert_file,
+                                       .key = set->tls_key_file,
+                                       .expires = &certificate_expires,
+                                       .failures = &certificate_failures };
+
+    if (!opt.cert[0] && !opt.key[0])
+        return OK;
+    if (!opt.cert[0] || !opt.key[0])
+        return fail(err, ERR_INVALID, "tls_cert_file and tls_key_file belong together: %s is unset",
+                    opt.cert[0] ? "tls_key_file" : "tls_cert_file");
+    return certificate_open(&s->certificate, tls, &opt, err);
+}
+
 enum errc server_open(struct server **out, const struct server_options *opt, struct error *err)
 {
     enum errc rc = OK;
@@ -415,7 +492,7 @@ enum errc server_open(struct server **out, const struct server_options *opt, str
              (unsigned long long)(env_random_u64(env_system()) >> 12));
     signal(SIGPIPE, SIG_IGN);
     catch_signals();
-    TRY(certificate_open(&s->certificate, &tls, &s->opt.settings, err));
+    TRY(open_certificate(s, &tls, err));
     TRY(loop_new(&s->ctx.loop, err));
     TRY(open_parts(s, err));
     TRY(check_exposure(s, err));
@@ -426,6 +503,7 @@ enum errc server_open(struct server **out, const struct server_options *opt, str
     if (s->certificate)
         certificate_on_change(s->certificate, s->ctx.loop, use_certificate, s);
     s->ctx.port = http_server_port(s->http);
+    TRY(join_cluster(s, err));
     s->tick = loop_timer_new(s->ctx.loop, on_tick, s);
     loop_timer_start(s->tick, TICK_MS, TICK_MS);
     *out = s;
@@ -464,6 +542,7 @@ void server_close(struct server *s)
     atomic_store(&s->is_closing, true);
     http_server_free(s->http); /* sets the cancel flag of what is left */
     s->http = NULL;
+    cluster_stop(s->cluster);
     sleep_calls_stop(s->ctx.sleeps);
     models_stop(s->ctx.models);
     pool_stop(s->ctx.model_pool); /* its requests are woken; workers may still post to it */
@@ -481,6 +560,7 @@ void server_close(struct server *s)
     loop_free(s->ctx.loop);
     sleep_calls_free(s->ctx.sleeps); /* the loop may have held its task */
     certificate_close(s->certificate);
+    cluster_free(s->cluster); /* the same, and its calls ended in the models */
     auth_close(s->ctx.auth);
     close_meters(&s->ctx);
     users_close(s->ctx.users);

@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "base/error.h"
 #include "base/settings.h"
+#include "cluster/cluster.h"
 
 enum { SERVER_MODELS_MAX = 16 };
 #define THEMIS_VERSION "0.1.0"
@@ -27,6 +28,7 @@ struct server_options {
     bool accepts_loss; /* opens a store that lost acknowledged commits */
     struct server_model models[SERVER_MODELS_MAX];
     size_t model_count;
+    struct cluster_flags cluster;
     struct settings settings;
 };
 

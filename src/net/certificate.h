@@ -1,22 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * certificate -- the server's certificate and key: read at the start and again
- * when asked to or when a file has changed. New files that cannot be used are
+ * certificate -- a certificate and its key: read at the start and again when
+ * asked to or when a file has changed. New files that cannot be used are
  * reported once and change nothing.
  */
-#ifndef SERVER_CERTIFICATE_H
-#define SERVER_CERTIFICATE_H
+#ifndef NET_CERTIFICATE_H
+#define NET_CERTIFICATE_H
 
 #include "base/error.h"
 
 struct certificate;
 struct loop;
-struct settings;
+struct metric;
 struct tls_config;
 
-/* *first is for the listener. *out is NULL when no certificate is set. Both are the caller's. */
+struct certificate_options {
+    const char *cert, *key; /* files; borrowed until certificate_close, as all */
+    const char *ca;         /* NULL: a server's; else of a peer (tls_config_mutual) */
+    struct metric *expires, *failures;
+};
+
+/* *first is for the listener. Both are the caller's. */
 MUST_CHECK enum errc certificate_open(struct certificate **out, struct tls_config **first,
-                                      const struct settings *s, struct error *err);
+                                      const struct certificate_options *opt, struct error *err);
 /* After the last check has run; what it found but use has not seen is dropped. NULL is allowed. */
 void certificate_close(struct certificate *c);
 

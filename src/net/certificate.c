@@ -3,11 +3,10 @@
  * The two files are often replaced one after the other: between the two they do
  * not fit, which is an ordinary failure, and the second change mends it.
  */
-#include "server/certificate.h"
+#include "net/certificate.h"
 #include "base/env.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "base/settings.h"
 #include "net/loop.h"
 #include "net/tls.h"
 #include <stdatomic.h>
@@ -20,9 +19,11 @@ struct stamp {
     struct timespec modified;
 };
 
+enum { FILE_COUNT = 3 };
+
 struct certificate {
-    const struct settings *settings;
-    struct stamp cert, key; /* when last read */
+    struct certificate_options opt;
+    struct stamp stamps[FILE_COUNT]; /* when last read */
     atomic_bool is_asked;
     struct loop *loop;
     struct loop_task task;
@@ -30,11 +31,6 @@ struct certificate {
     void (*use)(void *ctx, struct tls_config *tls);
     void *ctx;
 };
-
-static struct metric expires = METRIC_GAUGE("themis_tls_certificate_expires_seconds",
-                                            "End of the certificate's validity, since 1970.");
-static struct metric failures = METRIC_COUNTER("themis_tls_certificate_failures_total",
-                                               "Changed certificates that could not be used.");
 
 /* Of a file that is not there: zeroes, which differ from any that is. */
 static struct stamp stamp_of(const char *path)
@@ -55,45 +51,44 @@ static bool is_same(const struct stamp *a, const struct stamp *b)
 /* Notes the files as they are now. True: they differ from those read before. */
 static bool note_files(struct certificate *c)
 {
-    struct stamp cert = stamp_of(c->settings->tls_cert_file);
-    struct stamp key = stamp_of(c->settings->tls_key_file);
-    bool has_changed = !is_same(&cert, &c->cert) || !is_same(&key, &c->key);
+    const char *const files[FILE_COUNT] = { c->opt.cert, c->opt.key, c->opt.ca };
+    bool has_changed = false;
 
-    c->cert = cert;
-    c->key = key;
+    for (size_t i = 0; i < FILE_COUNT && files[i]; i++) {
+        struct stamp now = stamp_of(files[i]);
+        has_changed |= !is_same(&now, &c->stamps[i]);
+        c->stamps[i] = now;
+    }
     return has_changed;
 }
 
 static enum errc read_files(struct certificate *c, struct tls_config **out, struct error *err)
 {
-    const struct settings *s = c->settings;
-    enum errc rc = tls_config_server(out, s->tls_cert_file, s->tls_key_file, err);
+    const struct certificate_options *o = &c->opt;
+    enum errc rc = o->ca ? tls_config_mutual(out, o->ca, o->cert, o->key, err)
+                         : tls_config_server(out, o->cert, o->key, err);
 
     if (rc != OK)
         return rc;
     int64_t now_s = (int64_t)(env_wall_us(env_system()) / 1000000);
     struct tls_validity validity = tls_config_validity(*out);
-    metric_set(&expires, validity.until_s);
-    metric_register(&failures);
+    metric_set(o->expires, validity.until_s);
+    metric_register(o->failures);
     if (now_s >= validity.until_s)
-        log_warn("server", "the certificate %s has expired", s->tls_cert_file);
+        log_warn("net", "the certificate %s has expired", o->cert);
     else if (now_s < validity.from_s)
-        log_warn("server", "the certificate %s is not valid yet", s->tls_cert_file);
+        log_warn("net", "the certificate %s is not valid yet", o->cert);
     return OK;
 }
 
 enum errc certificate_open(struct certificate **out, struct tls_config **first,
-                           const struct settings *s, struct error *err)
+                           const struct certificate_options *opt, struct error *err)
 {
+    struct certificate *c = mem_zalloc(sizeof *c);
+
     *out = NULL;
     *first = NULL;
-    if (!s->tls_cert_file[0] && !s->tls_key_file[0])
-        return OK;
-    if (!s->tls_cert_file[0] || !s->tls_key_file[0])
-        return fail(err, ERR_INVALID, "tls_cert_file and tls_key_file belong together: %s is unset",
-                    s->tls_cert_file[0] ? "tls_key_file" : "tls_cert_file");
-    struct certificate *c = mem_zalloc(sizeof *c);
-    c->settings = s;
+    c->opt = *opt;
     note_files(c);
     enum errc rc = read_files(c, first, err);
     if (rc != OK)
@@ -141,11 +136,11 @@ void certificate_check(struct certificate *c)
     if (!note_files(c) && !is_asked)
         return;
     if (read_files(c, &tls, &err) != OK) {
-        metric_add(&failures, 1);
-        log_error("server", "%s; the certificate in use stays", err.text);
+        metric_add(c->opt.failures, 1);
+        log_error("net", "%s; the certificate in use stays", err.text);
         return;
     }
-    log_info("server", "the certificate %s was read again", c->settings->tls_cert_file);
+    log_info("net", "the certificate %s was read again", c->opt.cert);
     atomic_store(&c->fresh, tls);
     c->task.run = hand_over;
     loop_post(c->loop, &c->task);
