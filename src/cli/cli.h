@@ -24,8 +24,8 @@ struct cli {
 };
 
 extern const struct command command_ask, command_backup, command_chat, command_check,
-    command_cluster, command_convert, command_embed, command_import, command_model, command_query, command_restore,
-    command_status;
+    command_cluster, command_convert, command_embed, command_import, command_model, command_query,
+    command_restore, command_status;
 
 /* ---- arguments: options must be in the table of the command ---- */
 

@@ -97,7 +97,8 @@ const struct command command_cluster = {
     .run = run,
     .options = options,
     .words = "status certs",
-    .about = "certs makes an authority in DIR (or uses the one there) and a directory for each node "
-             "with what themisd takes with --certs. Certificates of nodes hold a year; run it again "
-             "to renew them: nodes that run read them again by themselves.",
+    .about =
+        "certs makes an authority in DIR (or uses the one there) and a directory for each node "
+        "with what themisd takes with --certs. Certificates of nodes hold a year; run it again "
+        "to renew them: nodes that run read them again by themselves.",
 };

@@ -3,8 +3,8 @@
 #include "cli/cli.h"
 
 static const struct command *const commands[] = {
-    &command_ask,     &command_backup,  &command_chat,  &command_check,
-    &command_cluster, &command_convert, &command_embed, &command_import,
+    &command_ask,     &command_backup,  &command_chat,    &command_check,
+    &command_cluster, &command_convert, &command_embed,   &command_import,
     &command_model,   &command_query,   &command_restore, &command_status,
 };
 

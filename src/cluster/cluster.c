@@ -47,9 +47,8 @@ struct cluster {
 
 static struct metric expires = METRIC_GAUGE("themis_cluster_certificate_expires_seconds",
                                             "End of the node certificate's validity, since 1970.");
-static struct metric failures =
-    METRIC_COUNTER("themis_cluster_certificate_failures_total",
-                   "Changed node certificates that could not be used.");
+static struct metric failures = METRIC_COUNTER("themis_cluster_certificate_failures_total",
+                                               "Changed node certificates that could not be used.");
 
 /* ---- flags ---- */
 
@@ -69,12 +68,9 @@ static enum errc check_present(const struct cluster_flags *f, struct error *err)
         const char *flag, *value;
         bool is_needed;
     } all[] = {
-        { "--node-id", f->node_id, true },
-        { "--etcd", f->etcd, true },
-        { "--cluster-listen", f->listen, true },
-        { "--certs", f->certs, true },
-        { "--etcd-certs", f->etcd_certs, false },
-        { "--advertise", f->advertise, false },
+        { "--node-id", f->node_id, true },        { "--etcd", f->etcd, true },
+        { "--cluster-listen", f->listen, true },  { "--certs", f->certs, true },
+        { "--etcd-certs", f->etcd_certs, false }, { "--advertise", f->advertise, false },
         { "--public-url", f->public_url, false },
     };
 

@@ -48,13 +48,12 @@ struct flight {
 
 static struct metric remote_total = METRIC_COUNTER(
     "themis_cluster_forwarded_total", "Generations that were passed on to another node.");
-static struct metric local_total = METRIC_COUNTER(
-    "themis_cluster_local_total", "Generations that this node answered itself.");
+static struct metric local_total =
+    METRIC_COUNTER("themis_cluster_local_total", "Generations that this node answered itself.");
 static struct metric retries_total = METRIC_COUNTER(
     "themis_cluster_retries_total", "Generations that were given to another node after a failure.");
-static struct metric fallback_total =
-    METRIC_COUNTER("themis_cluster_fallback_total",
-                   "Generations for another node than the owner of their slot.");
+static struct metric fallback_total = METRIC_COUNTER(
+    "themis_cluster_fallback_total", "Generations for another node than the owner of their slot.");
 static struct metric broken_total = METRIC_COUNTER(
     "themis_cluster_broken_total", "Generations whose node was lost after the first token.");
 static struct metric answered_total = METRIC_COUNTER(

@@ -23,7 +23,7 @@ enum {
 struct etcd {
     struct etcd_options opt;
     char *urls[ETCD_SERVERS_MAX];
-    size_t url_count, at; /* who answered last */
+    size_t url_count, at;       /* who answered last */
     struct http_client *client; /* of urls[at]; NULL = none */
     char files[3][PATH_BYTES];  /* ca, certificate, key */
 };
@@ -35,8 +35,8 @@ static bool is_https(const char *url)
     return !strncmp(url, "https://", 8);
 }
 
-static enum errc connect_to(struct etcd *e, size_t i, uint64_t silence_ms,
-                            struct http_client **out, struct error *err)
+static enum errc connect_to(struct etcd *e, size_t i, uint64_t silence_ms, struct http_client **out,
+                            struct error *err)
 {
     bool has_certs = e->opt.certs && is_https(e->urls[i]);
     struct http_client_options opt = {
@@ -61,7 +61,8 @@ static enum errc read_urls(struct etcd *e, const char *text, struct error *err)
     for (const char *at = text; rc == OK; at++) {
         size_t len = strcspn(at, ",");
         if (!len || e->url_count == ETCD_SERVERS_MAX)
-            return fail(err, ERR_INVALID, "--etcd takes 1 to %d URLs with commas between (got '%s')",
+            return fail(err, ERR_INVALID,
+                        "--etcd takes 1 to %d URLs with commas between (got '%s')",
                         ETCD_SERVERS_MAX, text);
         e->urls[e->url_count++] = mem_strndup(slice_of(at, len));
         rc = connect_to(e, e->url_count - 1, e->opt.timeout_ms, &probe, err);
@@ -125,8 +126,8 @@ static enum errc read_reply(const struct http_reply *reply, const char *path, st
 
     if (reply->status == 200)
         return rc;
-    struct slice why = rc == OK ? val_string(val_get(*out, slice_str("message")))
-                                : slice_of(NULL, 0);
+    struct slice why =
+        rc == OK ? val_string(val_get(*out, slice_str("message"))) : slice_of(NULL, 0);
     if (!why.len && rc == OK)
         why = val_string(val_get(*out, slice_str("error")));
     return fail(err, ERR_IO, "etcd answered %s with %d: %.*s", path, reply->status,
@@ -152,8 +153,8 @@ static enum errc call_one(struct etcd *e, const struct http_call *call, struct a
 }
 
 /* The body is JSON; the answer lives in arena. */
-static enum errc etcd_call(struct etcd *e, const char *path, struct slice body,
-                           struct arena *arena, struct val *out, struct error *err)
+static enum errc etcd_call(struct etcd *e, const char *path, struct slice body, struct arena *arena,
+                           struct val *out, struct error *err)
 {
     struct http_call call = {
         .method = "POST", .path = path, .content_type = "application/json", .body = body
@@ -377,13 +378,14 @@ static void take_line(struct watch *w)
         end_watch(w, "what came is not JSON", slice_of(NULL, 0));
     } else if (val_is_null(val_get(v, slice_str("result")))) {
         end_watch(w, "etcd says: ",
-                  val_string(val_path(v, (struct slice[]){ slice_str("error"), slice_str("message") },
-                                      2)));
+                  val_string(val_path(
+                      v, (struct slice[]){ slice_str("error"), slice_str("message") }, 2)));
     } else {
         struct val result = val_get(v, slice_str("result"));
         if (val_bool(val_get(result, slice_str("canceled")))) {
             w->is_compacted = number(result, "compact_revision") > 0;
-            end_watch(w, "etcd ended it: ", val_string(val_get(result, slice_str("cancel_reason"))));
+            end_watch(w,
+                      "etcd ended it: ", val_string(val_get(result, slice_str("cancel_reason"))));
         } else if (!val_bool(val_get(result, slice_str("created")))) {
             take_events(w, result, arena);
         } else if (header_revision(result) + 1 < *w->revision) {

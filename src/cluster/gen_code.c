@@ -128,7 +128,8 @@ static bool read_sampling(struct val v, struct arena *arena, struct gen_sampling
     size_t count = val_count(bias) / 2;
     int64_t top_k;
 
-    if (val_type(v) != VAL_OBJECT || count > GEN_BIAS_MAX || !read_int(v, "top_k", INT32_MAX, &top_k))
+    if (val_type(v) != VAL_OBJECT || count > GEN_BIAS_MAX ||
+        !read_int(v, "top_k", INT32_MAX, &top_k))
         return false;
     struct gen_bias *list = arena_alloc(arena, (count + 1) * sizeof *list);
     for (size_t i = 0; i < count; i++)
@@ -302,8 +303,8 @@ enum gen_frame gen_event_decode(struct slice *bytes, struct gen_event_frame *out
                                      .queue_us = take(at + 20, 8),
                                      .prefill_us = take(at + 28, 8),
                                      .decode_us = take(at + 36, 8) };
-    struct slice rest = slice_of(body + text_len + tokens_len,
-                                 len - HEAD_BYTES - text_len - tokens_len);
+    struct slice rest =
+        slice_of(body + text_len + tokens_len, len - HEAD_BYTES - text_len - tokens_len);
     if (!utf8_check(out->event.text, NULL) || !gen_tokens_are_whole(out->event.tokens) ||
         (out->event.is_last && out->event.finish == GEN_FAILED && !read_error(rest, out)))
         return FRAME_BROKEN;

@@ -183,8 +183,7 @@ bool member_boot_of(struct member *m, struct slice id, char boot[BOOT_BYTES])
 static bool take_entry(void *ctx, const struct etcd_entry *e)
 {
     struct member *m = ctx;
-    struct slice name =
-        slice_of(e->key.ptr + strlen(m->prefix), e->key.len - strlen(m->prefix));
+    struct slice name = slice_of(e->key.ptr + strlen(m->prefix), e->key.len - strlen(m->prefix));
 
     if (slice_is(name, "topology") && e->value.ptr)
         take_topology(m, e->value);

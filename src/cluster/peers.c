@@ -37,14 +37,14 @@ struct peers {
     struct loop_timer *tick;
     struct peer *first; /* the other nodes */
     bool is_stopped;
-    pthread_mutex_t lock; /* over the topology, the list and all views; the loop alone changes them */
+    pthread_mutex_t
+        lock; /* over the topology, the list and all views; the loop alone changes them */
     struct topology *topology;
 };
 
 static struct metric peers_up =
     METRIC_GAUGE("themis_cluster_nodes_up", "Nodes that answer, this one included.");
-static struct metric peers_known =
-    METRIC_GAUGE("themis_cluster_nodes", "Nodes in the topology.");
+static struct metric peers_known = METRIC_GAUGE("themis_cluster_nodes", "Nodes in the topology.");
 static struct metric downs_total =
     METRIC_COUNTER("themis_cluster_node_downs_total", "Times that a node was found to be down.");
 
@@ -70,8 +70,7 @@ static void count_up(struct peers *p)
     int64_t up = 1;
 
     for (const struct peer *peer = p->first; peer; peer = peer->next)
-        up += !peer->is_gone &&
-              (peer->view.state == PEER_UP || peer->view.state == PEER_DRAINING);
+        up += !peer->is_gone && (peer->view.state == PEER_UP || peer->view.state == PEER_DRAINING);
     metric_set(&peers_up, up);
 }
 
@@ -102,8 +101,7 @@ static void set_state(struct peer *peer, enum peer_state state, const char *why)
 static void take_hello(struct peer *peer, const struct hello *h)
 {
     struct peers *p = peer->peers;
-    bool is_other_boot =
-        peer->view.hello.boot[0] && strcmp(peer->view.hello.boot, h->boot) != 0;
+    bool is_other_boot = peer->view.hello.boot[0] && strcmp(peer->view.hello.boot, h->boot) != 0;
 
     if (strcmp(h->node, peer->view.node.id) != 0 || strcmp(h->cluster, p->opt.cluster) != 0) {
         set_state(peer, PEER_DOWN, "it says that it is another node");
@@ -158,10 +156,9 @@ static void on_hello(void *ctx, const struct rpc_outcome *outcome)
 
 static void ask_hello(struct peer *peer)
 {
-    struct rpc_call call = { .method = RPC_hello,
-                             .node = peer->view.node.id,
-                             .on_done = on_hello,
-                             .ctx = peer };
+    struct rpc_call call = {
+        .method = RPC_hello, .node = peer->view.node.id, .on_done = on_hello, .ctx = peer
+    };
 
     peer->asked_ms = loop_now_ms(peer->peers->opt.loop);
     peer->is_asking = rpc_call(peer->peers->rpc, &call, NULL) == OK;

@@ -25,12 +25,14 @@ static const struct rpc_row rows[] = {
 
 static struct metric served_total =
     METRIC_COUNTER("themis_cluster_rpc_served_total", "Calls of other nodes that were begun.");
-static struct metric refused_total = METRIC_COUNTER(
-    "themis_cluster_refused_total", "Connections and calls of the cluster's port that were refused.");
+static struct metric refused_total =
+    METRIC_COUNTER("themis_cluster_refused_total",
+                   "Connections and calls of the cluster's port that were refused.");
 static struct metric calls_total =
     METRIC_COUNTER("themis_cluster_rpc_calls_total", "Calls to other nodes.");
-static struct metric lost_total = METRIC_COUNTER(
-    "themis_cluster_rpc_lost_total", "Calls whose node was not there, or went before it had answered.");
+static struct metric lost_total =
+    METRIC_COUNTER("themis_cluster_rpc_lost_total",
+                   "Calls whose node was not there, or went before it had answered.");
 
 const struct rpc_row *rpc_row(enum rpc_method method)
 {

@@ -98,7 +98,8 @@ static struct topology *with_new(const struct topology *t, const struct topology
     next->nodes[at] = *node;
     next->nodes[at].number = number;
     for (size_t slot = 0; slot < SLOT_COUNT; slot++)
-        next->owners[slot] = (uint16_t)(count ? t->owners[slot] + (size_t)(t->owners[slot] >= at) : at);
+        next->owners[slot] =
+            (uint16_t)(count ? t->owners[slot] + (size_t)(t->owners[slot] >= at) : at);
     take_share(next, at);
     return next;
 }

@@ -260,12 +260,20 @@ static void greet(struct channel *ch)
     ch->opt.on_up(ch->opt.ctx);
 }
 
-static void on_connected(struct channel *ch)
+/* What the socket has suffered; 0 = nothing. */
+static int socket_error(const struct channel *ch)
 {
-    int why = 0, one = 1;
+    int why = 0;
     socklen_t len = sizeof why;
 
     getsockopt(ch->fd, SOL_SOCKET, SO_ERROR, &why, &len);
+    return why;
+}
+
+static void on_connected(struct channel *ch)
+{
+    int why = socket_error(ch), one = 1;
+
     if (why) {
         channel_break(ch, strerror(why));
         return;
@@ -280,8 +288,9 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 {
     struct channel *ch = handle->data;
 
-    if (status < 0 || fault_hit("channel.event")) {
-        channel_break(ch, status < 0 ? uv_strerror(status) : "the event failed");
+    if (status < 0 || fault_hit("channel.event")) { /* the library does not say what it was */
+        int why = socket_error(ch);
+        channel_break(ch, why ? strerror(why) : "the connection broke");
         return;
     }
     if (ch->state == CONNECTING) {

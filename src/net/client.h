@@ -16,11 +16,11 @@
 struct http_client;
 
 struct http_client_options {
-    const char *url;     /* http://host:port or https://host:port */
-    const char *ca_file; /* authorities that https trusts (PEM); NULL = the system's */
+    const char *url;                  /* http://host:port or https://host:port */
+    const char *ca_file;              /* authorities that https trusts (PEM); NULL = the system's */
     const char *cert_file, *key_file; /* https: what the client proves itself by; NULL = nothing */
-    const char *program; /* that should run there, for messages; NULL = themisd */
-    const char *user;    /* Basic, when password or user is given */
+    const char *program;              /* that should run there, for messages; NULL = themisd */
+    const char *user;                 /* Basic, when password or user is given */
     const char *password;
     const char *api_key;       /* Authorization: Bearer */
     uint64_t connect_ms;       /* 0 = 5,000 */

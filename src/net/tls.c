@@ -205,8 +205,7 @@ struct tls_config *tls_config_share(const struct tls_config *c)
 /* Its one DNS name. */
 static bool name_of(const X509 *x, char *out, size_t size)
 {
-    GENERAL_NAMES *names =
-        x ? X509_get_ext_d2i((X509 *)x, NID_subject_alt_name, NULL, NULL) : NULL;
+    GENERAL_NAMES *names = x ? X509_get_ext_d2i((X509 *)x, NID_subject_alt_name, NULL, NULL) : NULL;
     bool is_one = names && sk_GENERAL_NAME_num(names) == 1;
 
     if (is_one) {

@@ -368,7 +368,8 @@ static enum errc read_node(struct request *r, struct gen_request *req, struct er
 {
     req->node = exchange_header(r->x, "x-themis-shard");
     if (req->node.len && !r->ctx->cluster)
-        return fail(err, ERR_INVALID, "x-themis-shard names a node of a cluster, and this one is alone");
+        return fail(err, ERR_INVALID,
+                    "x-themis-shard names a node of a cluster, and this one is alone");
     return OK;
 }
 

@@ -71,12 +71,23 @@ enum errc gate_route(struct request *r, struct error *err)
     return is_data ? gate_data(r, err) : OK;
 }
 
+/* Collections that it names, by themselves or as bind values ("@name" for @@name). */
+static bool names_collections(struct val parsed)
+{
+    struct val binds = val_get(parsed, slice_str("bindVars"));
+
+    for (size_t i = 0; i < val_count(binds); i++)
+        if (slice_starts(val_string(val_at(binds, i)), "@"))
+            return true;
+    return val_count(val_get(parsed, slice_str("collections"))) > 0;
+}
+
 enum errc gate_query(struct request *r, struct slice text, struct error *err)
 {
     struct val parsed;
 
     if (!is_closed(r) || query_parse_only(text, r->arena, &parsed, NULL) != OK ||
-        !val_count(val_get(parsed, slice_str("collections"))))
+        !names_collections(parsed))
         return OK;
     return gate_data(r, err);
 }

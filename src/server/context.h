@@ -36,9 +36,9 @@ struct server_ctx {
     struct store *store;
     struct models *models;
     struct generator *generator;
-    struct generator *chat;  /* over all nodes of the cluster; without one the same */
-    struct cluster *cluster; /* NULL = a single node */
-    bool has_local_data;     /* of a cluster: cluster_data=local */
+    struct generator *chat;           /* over all nodes of the cluster; without one the same */
+    struct cluster *cluster;          /* NULL = a single node */
+    bool has_local_data;              /* of a cluster: cluster_data=local */
     const struct server_model *named; /* models of the command line */
     size_t named_count;
     struct pool *pool;

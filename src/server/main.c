@@ -130,10 +130,14 @@ static bool parse_cluster(struct cluster_flags *f, const char *flag, const char 
         const char *flag;
         const char **out;
     } all[] = {
-        { "--cluster", &f->name },          { "--node-id", &f->node_id },
-        { "--etcd", &f->etcd },             { "--etcd-certs", &f->etcd_certs },
-        { "--cluster-listen", &f->listen }, { "--advertise", &f->advertise },
-        { "--public-url", &f->public_url }, { "--certs", &f->certs },
+        { "--cluster", &f->name },
+        { "--node-id", &f->node_id },
+        { "--etcd", &f->etcd },
+        { "--etcd-certs", &f->etcd_certs },
+        { "--cluster-listen", &f->listen },
+        { "--advertise", &f->advertise },
+        { "--public-url", &f->public_url },
+        { "--certs", &f->certs },
     };
 
     for (size_t i = 0; i < ARRAY_LEN(all); i++) {

@@ -124,8 +124,13 @@ static void events_read_back_however_they_are_cut(void **state)
     struct gen_event events[] = {
         { .text = slice_str("hé"), .completion_tokens = 1, .prompt_tokens = 9, .queue_us = 77 },
         { .text = slice_str(""), .completion_tokens = 2 },
-        { .is_last = true, .finish = GEN_FAILED, .err = &why, .completion_tokens = UINT32_MAX,
-          .cached_tokens = 4, .prefill_us = UINT64_MAX, .decode_us = 3 },
+        { .is_last = true,
+          .finish = GEN_FAILED,
+          .err = &why,
+          .completion_tokens = UINT32_MAX,
+          .cached_tokens = 4,
+          .prefill_us = UINT64_MAX,
+          .decode_us = 3 },
     };
     struct buf all, in;
 
@@ -167,8 +172,9 @@ static void events_read_back_however_they_are_cut(void **state)
 static void damaged_events_do_no_harm(void **state)
 {
     struct error why = { ERR_BUSY, 0, 0, "busy" };
-    struct gen_event e = { .text = slice_str("text"), .is_last = true, .finish = GEN_FAILED,
-                           .err = &why };
+    struct gen_event e = {
+        .text = slice_str("text"), .is_last = true, .finish = GEN_FAILED, .err = &why
+    };
     struct buf bytes;
 
     (void)state;
@@ -197,8 +203,14 @@ static void a_hello_reads_back(void **state)
     struct val v;
 
     (void)state;
-    *h = (struct hello){ .cluster = "c", .node = "n1", .boot = "0123456789abcdef", .epoch = 9,
-                         .is_draining = true, .running = 3, .waiting = 4, .model_count = 1 };
+    *h = (struct hello){ .cluster = "c",
+                         .node = "n1",
+                         .boot = "0123456789abcdef",
+                         .epoch = 9,
+                         .is_draining = true,
+                         .running = 3,
+                         .waiting = 4,
+                         .model_count = 1 };
     h->models[0] = (struct peer_model){ "embed", MODEL_EMBEDDING, 512, 384 };
     hello_print(h, b);
     assert_int_equal(val_finish(b, &v, NULL), OK);

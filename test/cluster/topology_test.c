@@ -117,11 +117,12 @@ static void the_text_reads_back(void **state)
 /* The format is fixed: nodes of two versions read it. */
 static void the_text_is_as_documented(void **state)
 {
-    static const char golden[] =
-        "{\"format\":1,\"epoch\":2,\"nodes\":["
-        "{\"id\":\"n1\",\"number\":1,\"cluster\":\"127.0.0.1:1000\",\"public\":\"http://127.0.0.1:1001\"},"
-        "{\"id\":\"n2\",\"number\":2,\"cluster\":\"127.0.0.1:2000\",\"public\":\"http://127.0.0.1:2001\"}],"
-        "\"slots\":[[2048,1],[2048,2]]}";
+    static const char golden[] = "{\"format\":1,\"epoch\":2,\"nodes\":["
+                                 "{\"id\":\"n1\",\"number\":1,\"cluster\":\"127.0.0.1:1000\","
+                                 "\"public\":\"http://127.0.0.1:1001\"},"
+                                 "{\"id\":\"n2\",\"number\":2,\"cluster\":\"127.0.0.1:2000\","
+                                 "\"public\":\"http://127.0.0.1:2001\"}],"
+                                 "\"slots\":[[2048,1],[2048,2]]}";
     struct topology *t = of_size(2);
     struct buf text;
 
@@ -143,14 +144,17 @@ static void what_is_none_is_refused(void **state)
         "{\"format\":1,\"epoch\":1,\"nodes\":[],\"slots\":[]}",
         "{\"format\":1,\"epoch\":1,\"nodes\":[{\"id\":\"N1\",\"number\":1}],\"slots\":[[4096,1]]}",
         "{\"format\":1,\"epoch\":1,\"nodes\":[{\"id\":\"n1\",\"number\":0}],\"slots\":[[4096,0]]}",
-        "{\"format\":1,\"epoch\":1,\"nodes\":[{\"id\":\"n1\",\"number\":1},{\"id\":\"n1\",\"number\":2}],"
+        "{\"format\":1,\"epoch\":1,\"nodes\":[{\"id\":\"n1\",\"number\":1},{\"id\":\"n1\","
+        "\"number\":2}],"
         "\"slots\":[[4096,1]]}",
-        "{\"format\":1,\"epoch\":1,\"nodes\":[{\"id\":\"n1\",\"number\":2},{\"id\":\"n2\",\"number\":2}],"
+        "{\"format\":1,\"epoch\":1,\"nodes\":[{\"id\":\"n1\",\"number\":2},{\"id\":\"n2\","
+        "\"number\":2}],"
         "\"slots\":[[4096,2]]}",
         "{\"format\":1,\"epoch\":1,\"nodes\":[{\"id\":\"n1\",\"number\":1}],\"slots\":[[4095,1]]}",
         "{\"format\":1,\"epoch\":1,\"nodes\":[{\"id\":\"n1\",\"number\":1}],\"slots\":[[4097,1]]}",
         "{\"format\":1,\"epoch\":1,\"nodes\":[{\"id\":\"n1\",\"number\":1}],\"slots\":[[4096,2]]}",
-        "{\"format\":1,\"epoch\":1,\"nodes\":[{\"id\":\"n1\",\"number\":1}],\"slots\":[[-1,1],[4097,1]]}",
+        "{\"format\":1,\"epoch\":1,\"nodes\":[{\"id\":\"n1\",\"number\":1}],\"slots\":[[-1,1],["
+        "4097,1]]}",
     };
 
     (void)state;

@@ -96,8 +96,12 @@ static void listen_as(struct world *w, const char *name)
     struct http_server_options opt = {
         .host = "127.0.0.1",
         .port = w->port,
-        .limits = { .header_bytes = 16 * KIB, .body_bytes = 64 * MIB, .connections = 100,
-                    .header_ms = 30000, .body_ms = 60000, .idle_ms = 60000 },
+        .limits = { .header_bytes = 16 * KIB,
+                    .body_bytes = 64 * MIB,
+                    .connections = 100,
+                    .header_ms = 30000,
+                    .body_ms = 60000,
+                    .idle_ms = 60000 },
         .handler = { .on_headers = on_headers, .on_request = on_request, .ctx = w },
         .tls = mutual("ca.pem", name),
         .on_refused = on_refused,
@@ -130,9 +134,15 @@ static void connect_as(struct world *w, const char *ca, const char *own, const c
 {
     char port[8];
     struct tls_config *tls = mutual(ca, own);
-    struct channel_options opt = { .host = "127.0.0.1", .port = port, .name = name,
-                                   .connect_ms = 30000, .ping_ms = 20, .ping_misses = 2,
-                                   .on_up = on_up, .on_down = on_down, .ctx = w };
+    struct channel_options opt = { .host = "127.0.0.1",
+                                   .port = port,
+                                   .name = name,
+                                   .connect_ms = 30000,
+                                   .ping_ms = 50,
+                                   .ping_misses = 200,
+                                   .on_up = on_up,
+                                   .on_down = on_down,
+                                   .ctx = w };
 
     snprintf(port, sizeof port, "%u", w->port);
     w->channel = channel_new(w->loop, tls, &opt);
@@ -162,8 +172,8 @@ static void end(struct world *w)
         for (time_t end_ = time(NULL) + WAIT_S; !(condition);) {                                   \
             loop_step((w)->loop);                                                                  \
             if (time(NULL) > end_)                                                                 \
-                fail_msg("not in time: %s (%d up, %d down: %s)", #condition, (w)->ups,             \
-                         (w)->downs, (w)->why);                                                    \
+                fail_msg("not in time: %s (%d up, %d down: %s)", #condition, (w)->ups, (w)->downs, \
+                         (w)->why);                                                                \
         }                                                                                          \
     } while (0)
 
