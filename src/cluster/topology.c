@@ -110,9 +110,9 @@ struct topology *topology_with(const struct topology *t, const struct topology_n
     static const struct topology none = { .nodes = NULL };
     struct topology *next;
 
+    long known = t ? topology_find(t, slice_str(node->id)) : -1;
     if (!t)
         t = &none;
-    long known = topology_find(t, slice_str(node->id));
     if (known >= 0 && !strcmp(t->nodes[known].cluster, node->cluster) &&
         !strcmp(t->nodes[known].public_url, node->public_url))
         return NULL;
