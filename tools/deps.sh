@@ -52,10 +52,10 @@ fi
 
 case $mode in
 build | package) steps=4 ;;
-run) steps=5 ;;
+run | cluster) steps=5 ;;
 test | all | bench) steps=6 ;;
 *)
-    echo "usage: tools/deps.sh [build|run|test|bench|package|all]" >&2
+    echo "usage: tools/deps.sh [build|run|test|cluster|bench|package|all]" >&2
     exit 2
     ;;
 esac

@@ -94,7 +94,7 @@ wait_for() {
 }
 
 etcd_answers() { ! is_free "$etcd_port"; }
-is_ready() { grep -q " listens on http" "$dir/n$1.log"; }
+is_ready() { grep -sq " listens on http" "$dir/n$1.log"; }
 are_all_up() {
     [ "$("$bin/themis" --url "http://127.0.0.1:$first_port" cluster status 2> /dev/null |
         grep -cE '^n[0-9]+ +(up|self) ')" = "$count" ]
