@@ -30,8 +30,10 @@ struct flight {
     void (*on_event)(void *ctx, const struct gen_event *e);
     void *ctx;
     const atomic_bool *cancel;
-    struct buf body;   /* the request, for another node */
-    struct slice node; /* owned copies of what the choice needs */
+    struct gen_payer *payer; /* may be NULL */
+    uint64_t used;           /* tokens that another node has told of */
+    struct buf body;         /* the request, for another node */
+    struct slice node;       /* owned copies of what the choice needs */
     struct slice model;
     uint16_t slot;
     uint64_t until_ms;
@@ -73,6 +75,8 @@ static void deliver(struct flight *f, const struct gen_event *e)
 {
     struct gen_event own = *e;
 
+    if (e->is_last && f->used && f->payer)
+        f->payer->charge(f->payer, f->used); /* who asked is gone after the event */
     own.place = f->chosen[0] ? &f->place : NULL;
     f->has_begun = true;
     f->tokens = e->completion_tokens;
@@ -157,6 +161,7 @@ static void run_local(struct job *job)
         req.on_event = on_local_event;
         req.ctx = f;
         req.cancel = f->cancel;
+        req.payer = f->payer;
         req.deadline_ms = left_ms(f);
         rc = f->d->opt.local->submit(f->d->opt.local, &req, &err);
     }
@@ -179,8 +184,10 @@ static void on_frames(void *ctx, struct slice bytes)
         return;
     buf_add_slice(&f->in, bytes);
     struct slice rest = buf_slice(&f->in);
-    while (!f->is_over && (got = gen_event_decode(&rest, &frame)) == FRAME_WHOLE)
+    while (!f->is_over && (got = gen_event_decode(&rest, &frame)) == FRAME_WHOLE) {
+        f->used = (uint64_t)frame.event.prompt_tokens + frame.event.completion_tokens;
         deliver(f, &frame.event);
+    }
     if (got == FRAME_BROKEN) {
         (void)fail(&f->err, ERR_IO, "node %s sent what is no answer", f->chosen);
         deliver_failure(f, &f->err);
@@ -269,6 +276,7 @@ static struct flight *flight_new(struct dispatch *d, const struct gen_request *r
     f->on_event = req->on_event;
     f->ctx = req->ctx;
     f->cancel = req->cancel;
+    f->payer = req->payer;
     f->node = slice_of(mem_strndup(req->node), req->node.len);
     f->model = slice_of(mem_strndup(req->model), req->model.len);
     f->slot = place_slot(req);
@@ -278,14 +286,29 @@ static struct flight *flight_new(struct dispatch *d, const struct gen_request *r
     return f;
 }
 
+/* Answers that have a shape and calls of tools are not handed on to other nodes yet. */
+static bool stays_here(const struct gen_request *req)
+{
+    return req->shape.kind != GEN_FREE || val_count(req->tools.list) > 0;
+}
+
 static enum errc submit(struct generator *g, const struct gen_request *req, struct error *err)
 {
     struct dispatch *d = CONTAINER_OF(g, struct dispatch, generator);
-    struct flight *f = flight_new(d, req);
     bool is_self = false;
-    enum errc rc = choose(f, &is_self, err);
+    enum errc rc = req->payer ? req->payer->admit(req->payer, err) : OK;
 
-    if (rc == OK && is_self) {
+    if (rc != OK)
+        return rc;
+    if (stays_here(req) && !req->node.len)
+        return d->opt.local->submit(d->opt.local, req, err);
+    struct flight *f = flight_new(d, req);
+    rc = choose(f, &is_self, err);
+    if (rc == OK && !is_self && stays_here(req)) {
+        rc = fail(err, ERR_NOT_IMPLEMENTED,
+                  "not implemented: tools or a shape of the answer on another node ('%s')",
+                  f->chosen);
+    } else if (rc == OK && is_self) {
         struct gen_request own = *req;
         own.on_event = on_local_event;
         own.ctx = f;

@@ -190,7 +190,8 @@ static void score(struct request *r, bool is_rerank)
 {
     struct error err = { 0 };
     struct scoring *s = ARENA_NEW(r->arena, struct scoring);
-    struct embed_request req = { .cancel = exchange_cancel_flag(r->x),
+    struct embed_request req = { .payer = request_payer(r),
+                                 .cancel = exchange_cancel_flag(r->x),
                                  .on_done = on_embedded,
                                  .ctx = s };
     struct generator *gen = r->ctx->generator;
