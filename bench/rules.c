@@ -148,7 +148,7 @@ static void compare(const char *what, struct side *s)
                                         .facts = "threads=1 bytes=400 rolled_back=1",
                                         .unit = "inserts/cpu_s",
                                         .opponent = "the same without rules",
-                                        .target = 0.5,
+                                        .target = 0.8,
                                         .seconds = 0.3,
                                         .ours = ours,
                                         .theirs = theirs,

@@ -13,7 +13,7 @@
 
 enum {
     SIDES_MAX = 32,
-    LOOKUP_COST = 6,  /* a document by its index, in documents of a full scan (measured) */
+    LOOKUP_COST = 6,  /* a document by its index, in documents of a full scan */
     SMALL_SCAN = 1000 /* with fewer documents it makes no difference */
 };
 

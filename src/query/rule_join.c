@@ -12,7 +12,7 @@
 
 enum { KEYS_MAX = 8 };
 
-/* Costs as measured, in documents of a full scan. */
+/* Costs, in documents of a full scan: estimates. */
 enum {
     INDEX_COST = 12,   /* a place in an index */
     DOCUMENT_COST = 6, /* a document by its key */
