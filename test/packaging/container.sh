@@ -116,7 +116,7 @@ start
 [[ $(ask $url/readyz) == *'"status":"ready"'* ]] || fail "/readyz"
 expect "$(ask -o /dev/null -w '%{http_code}' $url/_api/version)" 401 "without a password"
 expect "$(ask -o /dev/null -w '%{http_code}' -u root:secret $url/_api/collection -d '{"name": "kept"}')" 200 "a collection"
-expect "$(ask -o /dev/null -w '%{http_code}' -u root:secret $url/_api/document/kept -d '{"_key": "k", "n": 7}')" 201 "a document"
+expect "$(ask -o /dev/null -w '%{http_code}' -u root:secret $url/_api/document/kept -d '{"_key": "k", "n": 7}')" 202 "a document"
 within bash -c "$(declare -f image_tool); work=$work; image_tool run $container -- ${health[*]}" > /dev/null ||
     fail "the health check of the image"
 stop
