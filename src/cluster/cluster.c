@@ -302,6 +302,7 @@ static void make_parts(struct cluster *c, const struct tls_config *tls)
     struct dispatch_options dispatch = { .local = c->opt.local,
                                          .peers = c->peers,
                                          .pool = c->opt.pool,
+                                         .self = c->opt.flags.node_id,
                                          .retries = (unsigned)s->cluster_retries,
                                          .request_ms = (uint64_t)s->request_timeout_ms };
     c->dispatch = dispatch_new(&dispatch);

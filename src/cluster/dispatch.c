@@ -286,10 +286,26 @@ static struct flight *flight_new(struct dispatch *d, const struct gen_request *r
     return f;
 }
 
-/* Answers that have a shape and calls of tools are not handed on to other nodes yet. */
-static bool stays_here(const struct gen_request *req)
+/* Shapes and tools do not travel yet: how such an answer is read comes from the model here. */
+static bool is_bound(const struct gen_request *req)
 {
-    return req->shape.kind != GEN_FREE || val_count(req->tools.list) > 0;
+    return req->shape.kind != GEN_FREE || !val_is_null(req->tools.list);
+}
+
+static enum errc submit_bound(struct flight *f, const struct gen_request *req, struct error *err)
+{
+    struct dispatch *d = f->d;
+    struct gen_request own = *req;
+
+    if (req->node.len && !slice_is(req->node, d->opt.self))
+        return fail(err, ERR_NOT_IMPLEMENTED,
+                    "not implemented: tools, schemas and grammars at another node");
+    snprintf(f->chosen, sizeof f->chosen, "%s", d->opt.self);
+    f->place = (struct gen_place){ f->chosen, "local" };
+    metric_add(&local_total, 1);
+    own.on_event = on_local_event;
+    own.ctx = f;
+    return d->opt.local->submit(d->opt.local, &own, err);
 }
 
 static enum errc submit(struct generator *g, const struct gen_request *req, struct error *err)
@@ -300,15 +316,17 @@ static enum errc submit(struct generator *g, const struct gen_request *req, stru
 
     if (rc != OK)
         return rc;
-    if (stays_here(req) && !req->node.len)
-        return d->opt.local->submit(d->opt.local, req, err);
     struct flight *f = flight_new(d, req);
+    if (is_bound(req)) {
+        rc = submit_bound(f, req, err);
+        if (rc != OK)
+            flight_free(f);
+        return rc;
+    }
     rc = choose(f, &is_self, err);
-    if (rc == OK && !is_self && stays_here(req)) {
-        rc = fail(err, ERR_NOT_IMPLEMENTED,
-                  "not implemented: tools or a shape of the answer on another node ('%s')",
-                  f->chosen);
-    } else if (rc == OK && is_self) {
+    if (rc == OK && req->format)
+        *req->format = NULL; /* of another node's answer all is content */
+    if (rc == OK && is_self) {
         struct gen_request own = *req;
         own.on_event = on_local_event;
         own.ctx = f;
