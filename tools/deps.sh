@@ -29,7 +29,7 @@ packages_build=(build-essential git cmake ninja-build mold pkg-config python3 py
     libgeographiclib-dev libedit-dev libxml2-dev libinih-dev libblas-dev liblapack-dev libcmocka-dev re2c lemon poppler-utils)
 # The dev build takes Debian's FAISS, so that the tests see both; FAISS asks clang for OpenMP.
 packages_test=(clang clang-format clang-tidy cppcheck libclang-rt-14-dev libomp-14-dev libfaiss-dev openssl
-    nghttp2-client zsh mandoc systemd)
+    nghttp2-client zsh mandoc systemd iproute2)
 # Another packaging of Node is as good as Debian's, and does not live beside it.
 command -v node > /dev/null || packages_test+=(nodejs)
 command -v npm > /dev/null || packages_test+=(npm)

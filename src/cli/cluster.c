@@ -39,6 +39,9 @@ static void print_node(struct val n)
            (long long)val_int(val_get(n, slice_str("slots"))), rtt, SLICE_ARG(boot),
            SLICE_ARG(val_string(val_get(n, slice_str("cluster")))),
            SLICE_ARG(val_string(val_get(n, slice_str("public")))));
+    struct slice breaker = val_string(val_get(n, slice_str("breaker")));
+    if (breaker.len && !slice_is(breaker, "closed"))
+        printf("%-12s its circuit breaker is %.*s\n", "", SLICE_ARG(breaker));
     struct slice why = val_string(val_get(n, slice_str("why")));
     if (why.len)
         printf("%-12s %.*s\n", "", SLICE_ARG(why));

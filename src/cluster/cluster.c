@@ -295,9 +295,12 @@ static void make_parts(struct cluster *c, const struct tls_config *tls)
                                    .connect_ms = (uint64_t)s->cluster_connect_ms,
                                    .ping_ms = (uint64_t)s->cluster_ping_ms,
                                    .ping_misses = (unsigned)s->cluster_ping_misses,
+                                   .breaker = breaker_defaults(),
                                    .say = say_hello,
                                    .ctx = c };
 
+    peers.breaker.failures_max = (unsigned)s->failure_threshold;
+    peers.breaker.open_us = (uint64_t)s->breaker_open_ms * 1000;
     c->peers = peers_new(&peers);
     struct dispatch_options dispatch = { .local = c->opt.local,
                                          .peers = c->peers,
@@ -460,7 +463,8 @@ static void put_model_names(struct val_builder *b, const struct hello *h)
     val_close(b);
 }
 
-static void put_node(struct cluster *c, struct val_builder *b, const struct peer_view *n)
+static void put_node(struct cluster *c, struct val_builder *b, const struct peer_view *n,
+                     size_t slots)
 {
     char boot[BOOT_BYTES];
 
@@ -475,13 +479,14 @@ static void put_node(struct cluster *c, struct val_builder *b, const struct peer
     put_text(b, "boot", n->hello.boot);
     put_text(b, "cluster", n->node.cluster);
     put_text(b, "public", n->node.public_url);
-    put_int(b, "slots", n->slots);
+    put_int(b, "slots", slots);
     val_put_name(b, slice_str("registered"));
     val_put_bool(b, c->member && member_boot_of(c->member, slice_str(n->node.id), boot));
     if (n->rtt_us) {
         val_put_name(b, slice_str("rttMs"));
         val_put_double(b, (double)n->rtt_us / 1000);
     }
+    put_text(b, "breaker", breaker_state_name(n->breaker));
     put_int(b, "running", n->hello.running);
     put_int(b, "waiting", n->hello.waiting);
     put_model_names(b, &n->hello);
@@ -504,7 +509,7 @@ void cluster_put_status(struct cluster *c, struct val_builder *b)
     val_put_name(b, slice_str("nodes"));
     val_open_array(b);
     for (size_t i = 0; i < count; i++)
-        put_node(c, b, &nodes[i]);
+        put_node(c, b, &nodes[i], topology_slots(t, i));
     val_close(b);
     topology_unref(t);
     arena_free(arena);

@@ -41,6 +41,7 @@ struct flight {
     unsigned tries;
     uint16_t number; /* of the node that was chosen */
     char chosen[NODE_ID_BYTES];
+    struct breaker_ticket ticket; /* of the call under way */
     struct gen_place place;
     struct buf in; /* a frame that is not whole yet */
     bool has_begun, is_over;
@@ -222,10 +223,21 @@ static bool go_elsewhere(struct flight *f)
     return true;
 }
 
+/* What the end of a call says of the node. */
+static enum breaker_outcome outcome_of(const struct rpc_outcome *o)
+{
+    if (o->is_lost)
+        return BREAKER_FAILURE;
+    if (o->err && o->err->code == ERR_GONE) /* nobody waits for it any more */
+        return BREAKER_NEUTRAL;
+    return o->err ? breaker_outcome_of(error_http(o->err)) : BREAKER_SUCCESS;
+}
+
 static void on_done(void *ctx, const struct rpc_outcome *o)
 {
     struct flight *f = ctx;
 
+    peers_end(f->d->opt.peers, f->chosen, f->ticket, outcome_of(o));
     if (!f->is_over) {
         struct error err = { 0 };
         if (o->err)
@@ -262,7 +274,13 @@ static enum errc go_remote(struct flight *f, struct error *err)
                              .on_done = on_done,
                              .ctx = f };
 
-    return rpc_call(peers_rpc(f->d->opt.peers), &call, err);
+    /* The choice saw that it may: another call was faster, as the probe of a half-open breaker. */
+    if (!peers_begin(f->d->opt.peers, f->chosen, &f->ticket))
+        return fail(err, ERR_BUSY, "node %s takes no call now", f->chosen);
+    enum errc rc = rpc_call(peers_rpc(f->d->opt.peers), &call, err);
+    if (rc != OK)
+        peers_end(f->d->opt.peers, f->chosen, f->ticket, BREAKER_NEUTRAL);
+    return rc;
 }
 
 /* ---- the generator ---- */
@@ -335,6 +353,8 @@ static enum errc submit(struct generator *g, const struct gen_request *req, stru
         rc = gen_request_encode(req, &f->body, err);
         if (rc == OK)
             rc = go_remote(f, err);
+        if (rc == ERR_BUSY && !f->node.len && go_elsewhere(f))
+            rc = OK;
     }
     if (rc != OK)
         flight_free(f);

@@ -5,6 +5,9 @@
  *             v
  *           DOWN                    when the connection breaks, or a hello is refused
  *
+ * Beside it each node has a circuit breaker over the calls that are work: one that
+ * says hello and fails them is left alone for a while.
+ *
  * A connection that is up shows only that somebody is there; a node is UP when
  * it has said hello as the node that we think it is. PING watches the
  * connection, hello the rest.
@@ -22,7 +25,8 @@ enum { TICK_MS = 100 };
 
 struct peer {
     struct peers *peers;
-    struct peer_view view; /* written under the lock */
+    struct peer_view view;  /* written under the lock */
+    struct breaker breaker; /* under the lock */
     struct channel *channel;
     uint64_t asked_ms;
     bool is_asking; /* a hello is on its way */
@@ -45,6 +49,10 @@ struct peers {
 static struct metric peers_up =
     METRIC_GAUGE("themis_cluster_nodes_up", "Nodes that answer, this one included.");
 static struct metric peers_known = METRIC_GAUGE("themis_cluster_nodes", "Nodes in the topology.");
+static struct metric breakers_open = METRIC_GAUGE(
+    "themis_cluster_breakers_open", "Nodes whose circuit breaker is open or half-open.");
+static struct metric breaker_opened_total = METRIC_COUNTER(
+    "themis_cluster_breaker_opened_total", "Times that a circuit breaker of a node has opened.");
 static struct metric downs_total =
     METRIC_COUNTER("themis_cluster_node_downs_total", "Times that a node was found to be down.");
 
@@ -96,6 +104,48 @@ static void set_state(struct peer *peer, enum peer_state state, const char *why)
     count_up(p);
 }
 
+/* ---- breakers ---- */
+
+/* Lock held. */
+static void count_open(const struct peers *p)
+{
+    int64_t open = 0;
+
+    for (const struct peer *peer = p->first; peer; peer = peer->next)
+        open += !peer->is_gone && peer->breaker.state != BREAKER_CLOSED;
+    metric_set(&breakers_open, open);
+}
+
+/* Lock held. */
+static void on_breaker(void *ctx, const struct breaker *b, enum breaker_state from)
+{
+    struct peer *peer = ctx;
+
+    metric_add(&breaker_opened_total, b->state == BREAKER_OPEN);
+    log_warn("cluster", "the breaker of node %s was %s and is %s", peer->view.node.id,
+             breaker_state_name(from), breaker_state_name(b->state));
+    count_open(peer->peers);
+}
+
+bool peers_begin(struct peers *p, const char *id, struct breaker_ticket *ticket)
+{
+    pthread_mutex_lock(&p->lock);
+    struct peer *peer = find(p, id);
+    bool may = peer && breaker_begin(&peer->breaker, env_mono_us(env_system()), ticket);
+    pthread_mutex_unlock(&p->lock);
+    return may;
+}
+
+void peers_end(struct peers *p, const char *id, struct breaker_ticket ticket,
+               enum breaker_outcome outcome)
+{
+    pthread_mutex_lock(&p->lock);
+    struct peer *peer = find(p, id);
+    if (peer)
+        breaker_end(&peer->breaker, ticket, outcome, env_mono_us(env_system()));
+    pthread_mutex_unlock(&p->lock);
+}
+
 /* ---- hello ---- */
 
 static void take_hello(struct peer *peer, const struct hello *h)
@@ -110,6 +160,8 @@ static void take_hello(struct peer *peer, const struct hello *h)
     pthread_mutex_lock(&p->lock);
     peer->view.hello = *h;
     peer->view.rtt_us = channel_rtt_us(peer->channel);
+    if (is_other_boot)
+        breaker_reset(&peer->breaker);
     pthread_mutex_unlock(&p->lock);
     if (is_other_boot)
         log_info("cluster", "node %s has started again: boot %s", h->node, h->boot);
@@ -273,6 +325,9 @@ static void add_peer(struct peers *p, const struct topology_node *n)
     peer->peers = p;
     peer->view.node = *n;
     peer->view.state = PEER_UNKNOWN;
+    breaker_init(&peer->breaker, &p->opt.breaker);
+    peer->breaker.on_change = on_breaker;
+    peer->breaker.ctx = peer;
     peer->view.since_us = env_wall_us(env_system());
     pthread_mutex_lock(&p->lock);
     peer->next = p->first;
@@ -329,14 +384,14 @@ static void fill_view(struct peers *p, size_t node, struct peer_view *out)
     const struct peer *peer = find(p, n->id);
 
     memset(out, 0, sizeof *out);
-    if (peer)
+    if (peer) {
         *out = peer->view;
-    else if (!strcmp(n->id, p->opt.self))
-        out->state = PEER_SELF;
-    else
-        out->state = PEER_UNKNOWN;
+        out->breaker = peer->breaker.state;
+        out->is_barred = !breaker_would_allow(&peer->breaker, env_mono_us(env_system()));
+    } else {
+        out->state = strcmp(n->id, p->opt.self) ? PEER_UNKNOWN : PEER_SELF;
+    }
     out->node = *n;
-    out->slots = topology_slots(p->topology, node);
 }
 
 size_t peers_view(struct peers *p, struct arena *arena, struct peer_view **out,
@@ -376,6 +431,8 @@ struct peers *peers_new(const struct peers_options *opt)
     p->tick = loop_timer_new(opt->loop, on_tick, p);
     loop_timer_start(p->tick, TICK_MS, TICK_MS);
     metric_register(&downs_total);
+    metric_register(&breakers_open);
+    metric_register(&breaker_opened_total);
     return p;
 }
 

@@ -9,6 +9,7 @@
 #define CLUSTER_PEERS_H
 
 #include "base/val.h"
+#include "cluster/breaker.h"
 #include "cluster/member.h"
 #include "cluster/rpc.h"
 #include "model/generator.h"
@@ -47,7 +48,8 @@ struct peer_view {
     enum peer_state state;
     uint64_t since_us; /* wall clock: it is in this state */
     uint64_t rtt_us;   /* 0 = not measured */
-    size_t slots;
+    enum breaker_state breaker;
+    bool is_barred;     /* its breaker lets no call through now */
     char why[160];      /* DOWN: the last failure */
     struct hello hello; /* the last one; zeroes before */
 };
@@ -58,6 +60,7 @@ struct peers_options {
     const struct tls_config *tls; /* borrowed during peers_new */
     uint64_t connect_ms, ping_ms;
     unsigned ping_misses;
+    struct breaker_settings breaker;
     /* This node's own; any thread. */
     void (*say)(void *ctx, struct hello *out);
     void *ctx;
@@ -79,6 +82,14 @@ void peers_answer_hello(struct peers *p, struct rpc_request *r);
 /* Any thread: all nodes in the order of the topology, in arena; and the topology, to be unref'd. */
 size_t peers_view(struct peers *p, struct arena *arena, struct peer_view **out,
                   struct topology **topology);
+
+/*
+ * Around a call that is work (a hello is none): may it leave, and how did it end? Any thread. Every
+ * one that may is ended once. A node that has gone from the topology has no breaker.
+ */
+MUST_CHECK bool peers_begin(struct peers *p, const char *id, struct breaker_ticket *ticket);
+void peers_end(struct peers *p, const char *id, struct breaker_ticket ticket,
+               enum breaker_outcome outcome);
 
 /* ---- the value of a hello ---- */
 

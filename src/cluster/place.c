@@ -21,7 +21,7 @@ static bool serves(const struct peer_view *n, struct slice model)
 
 static bool is_ready(const struct peer_view *n)
 {
-    return (n->state == PEER_UP || n->state == PEER_SELF) && !n->hello.is_draining;
+    return (n->state == PEER_UP || n->state == PEER_SELF) && !n->hello.is_draining && !n->is_barred;
 }
 
 static bool can_answer(const struct peer_view *n, struct slice model)
@@ -41,6 +41,9 @@ static enum errc choose_named(const struct peer_view *nodes, size_t count,
         return fail(err, ERR_NOT_FOUND, "no node '%.*s' is in the cluster",
                     (int)(wish->node.len < NODE_ID_BYTES ? wish->node.len : NODE_ID_BYTES),
                     wish->node.ptr);
+    if (nodes[at].is_barred)
+        return fail(err, ERR_BUSY, "node %s has failed too often lately: its circuit breaker is %s",
+                    nodes[at].node.id, breaker_state_name(nodes[at].breaker));
     if (!is_ready(&nodes[at]) || (wish->tried && wish->tried[at]))
         return fail(err, ERR_BUSY, "node %s cannot answer now: it is %s%s%s", nodes[at].node.id,
                     wish->tried && wish->tried[at] ? "lost" : peer_state_name(nodes[at].state),

@@ -3,8 +3,8 @@
  * place -- which node answers a generation, and why. Pure.
  *
  * The one that the request names; else the owner of its slot; else this node;
- * else the next one that can. Nodes that are down, drain, or do not serve the
- * model are left out, and so are those that were tried before.
+ * else the next one that can. Nodes that are down, drain, have an open breaker or
+ * do not serve the model are left out, and so are those that were tried before.
  */
 #ifndef CLUSTER_PLACE_H
 #define CLUSTER_PLACE_H

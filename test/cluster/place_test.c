@@ -97,6 +97,20 @@ static void this_node_comes_before_others_when_the_owner_cannot(void **state)
     expect(nodes, 2, &wish, 0, PLACE_FALLBACK);
 }
 
+static void an_open_breaker_bars_a_node(void **state)
+{
+    struct peer_view nodes[NODES];
+    struct place_wish wish = { .model = slice_str("chat") };
+
+    (void)state;
+    fill(nodes);
+    nodes[2].is_barred = true;
+    nodes[2].breaker = BREAKER_OPEN;
+    expect(nodes, 2, &wish, 0, PLACE_FALLBACK);
+    wish.node = slice_str("n3");
+    expect_failure(nodes, &wish, ERR_BUSY, "circuit breaker is open");
+}
+
 static void who_was_tried_is_not_asked_again(void **state)
 {
     struct peer_view nodes[NODES];
@@ -165,6 +179,7 @@ int main(void)
         cmocka_unit_test(the_owner_of_the_slot_answers),
         cmocka_unit_test(who_is_named_answers_or_nobody),
         cmocka_unit_test(this_node_comes_before_others_when_the_owner_cannot),
+        cmocka_unit_test(an_open_breaker_bars_a_node),
         cmocka_unit_test(who_was_tried_is_not_asked_again),
         cmocka_unit_test(a_model_that_nobody_serves_is_not_found),
         cmocka_unit_test(turns_of_a_conversation_have_one_slot),

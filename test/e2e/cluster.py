@@ -36,9 +36,9 @@ def free_port():
 class Etcd:
     """Debian's etcd on ports of its own. A port may be taken meanwhile: then others."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, host="127.0.0.1"):
         assert shutil.which("etcd"), "etcd is missing: tools/deps.sh test installs etcd-server"
-        self.directory = directory
+        self.directory, self.host = directory, host
         self.log_path = directory / "etcd.log"
         self.process = None
         for _ in range(5):
@@ -49,7 +49,7 @@ class Etcd:
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
     def start(self):
         peer = f"http://127.0.0.1:{self.peer_port}"
@@ -64,7 +64,7 @@ class Etcd:
         end = time.monotonic() + LIMIT_S
         while time.monotonic() < end and self.process.poll() is None:
             try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=5).close()
+                socket.create_connection((self.host, self.port), timeout=5).close()
                 return True
             except OSError:
                 time.sleep(0.05)
@@ -83,10 +83,11 @@ class Etcd:
 class Node:
     """A node of a cluster, which may start again at the same addresses."""
 
-    def __init__(self, cluster, number, models, settings, flags):
+    def __init__(self, cluster, number, models, settings, flags, host="127.0.0.1", **options):
         self.cluster, self.id = cluster, f"n{number}"
         self.models, self.settings, self.flags = models, settings, list(flags)
-        self.listen = self.cluster_listen = "127.0.0.1:0"
+        self.listen = self.cluster_listen = f"{host}:0"
+        self.host, self.options = host, options  # of Server
         self.server = None
 
     def start(self, is_ready=True):
@@ -95,11 +96,11 @@ class Node:
             c.binary, c.directory / self.id, self.models, listen=self.listen, settings=self.settings,
             flags=["--cluster", "test", "--node-id", self.id, "--etcd", c.etcd.url,
                    "--cluster-listen", self.cluster_listen, "--certs", c.certs / self.id,
-                   *self.flags])
+                   *self.flags], **self.options)
         if is_ready:
             self.server.wait_ready()
-            self.listen = f"127.0.0.1:{self.server.port}"
-            found = re.search(r"listens for nodes on (127[^ ,]+)", self.server.log())
+            self.listen = f"{self.host}:{self.server.port}"
+            found = re.search(r"listens for nodes on ([^ ,]+)", self.server.log())
             self.cluster_listen = found.group(1)
         return self
 
@@ -140,11 +141,11 @@ class Node:
 class Cluster:
     """Certificates for size nodes; add() starts one after the other."""
 
-    def __init__(self, directory, size, *, binary=None):
+    def __init__(self, directory, size, *, binary=None, host="127.0.0.1"):
         self.directory, self.binary = directory, binary or asan_server()
         self.certs = directory / "certs"
         self.nodes = []
-        self.etcd = Etcd(directory)
+        self.etcd = Etcd(directory, host)
         self.make_certs(size)
 
     def make_certs(self, size):
@@ -153,9 +154,9 @@ class Cluster:
                               capture_output=True, text=True, cwd=ROOT)
         assert done.returncode == 0, done.stderr
 
-    def add(self, models=None, *, settings=(), flags=()):
+    def add(self, models=None, *, settings=(), flags=(), **options):
         node = Node(self, len(self.nodes) + 1, {"chat": "sim:chat"} if models is None else models,
-                    settings, flags)
+                    settings, flags, **options)
         self.nodes.append(node)
         return node.start()
 

@@ -60,11 +60,12 @@ class Server:
     """A running themisd. With a certificate (see authority.py) it speaks TLS."""
 
     def __init__(self, binary, data, models, *, listen="127.0.0.1:0", settings=(), env=None,
-                 flags=(), certificate=None):
+                 flags=(), certificate=None, prefix=(), auth=None):
         self.ca = certificate.ca if certificate else None
+        self.host, self.auth = listen.rsplit(":", 1)[0], auth
         self.data = pathlib.Path(data)
         self.log_path = self.data.with_name(self.data.name + f".{time.monotonic_ns()}.log")
-        command = [binary, "--data", self.data, "--listen", listen]
+        command = [*prefix, binary, "--data", self.data, "--listen", listen]
         for name, file in models.items():
             command += ["--model", f"{name}={file}"]
         for setting in [*settings, *(certificate.settings if certificate else ())]:
@@ -103,13 +104,14 @@ class Server:
 
     @property
     def url(self):
-        return f"{'https' if self.ca else 'http'}://127.0.0.1:{self.port}"
+        return f"{'https' if self.ca else 'http'}://{self.host}:{self.port}"
 
     def is_alive(self):
         return self.process.poll() is None
 
     def request(self, method, path, **options):
         options.setdefault("timeout", 60)
+        options.setdefault("auth", self.auth)
         options.setdefault("verify", str(self.ca) if self.ca else True)
         return requests.request(method, self.url + path, **options)
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from cluster import Cluster, wait_for
+from conftest import cli
 
 SLOW = {"chat": "sim:chat,decode=20"}
 WORDS = " ".join(f"word{i}" for i in range(40))
@@ -194,3 +195,30 @@ def test_a_running_answer_survives_the_drain(make):
     assert finish in ("stop", "length")
     second.server.wait_stopped()
     assert first.chat("x", shard=second).status_code == 503
+
+
+def test_a_node_that_fails_every_call_is_left_alone_for_a_while(make):
+    # PING is patient here: the node is there, and does not do its work
+    c = make(2, settings=("failure_threshold=1", "breaker_open_ms=3000", "request_timeout_ms=500",
+                          "cluster_ping_misses=100"))
+    first, second = c.nodes
+    second.pause()
+    assert first.chat("x", shard=second).status_code == 408
+    assert wait_for(lambda: first.sees(second)["breaker"] == "open", "the breaker is open")
+    assert "its circuit breaker is open" in cli(first.server, "cluster", "status").stdout
+    refused = first.chat("x", shard=second)
+    assert refused.status_code == 503
+    second.resume()
+    c.wait_whole()
+    wait_for(lambda: first.chat("x", shard=second).status_code == 200, "a call got through")
+    assert first.sees(second)["breaker"] == "closed"
+
+
+def test_tools_and_schemas_are_answered_where_they_arrive(trio):
+    n1, n2, _ = trio.nodes
+    shape = {"response_format": {"type": "json_object"}}
+    away = n1.chat("x", shard=n2, **shape)
+    assert away.status_code == 501 and "another node" in away.json()["error"]["message"]
+    here = n1.chat("x", **shape)
+    assert here.status_code == 200, here.text
+    assert here.headers["x-themis-shard"] == "n1" and here.headers["x-themis-route"] == "local"
