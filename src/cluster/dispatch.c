@@ -45,6 +45,7 @@ struct flight {
     struct gen_place place;
     struct buf in; /* a frame that is not whole yet */
     bool has_begun, is_over;
+    bool is_broken;  /* what came was no answer: the call is to end */
     uint32_t tokens; /* that came so far */
     struct error err;
 };
@@ -191,6 +192,7 @@ static void on_frames(void *ctx, struct slice bytes)
     }
     if (got == FRAME_BROKEN) {
         (void)fail(&f->err, ERR_IO, "node %s sent what is no answer", f->chosen);
+        f->is_broken = true;
         deliver_failure(f, &f->err);
     }
     buf_drop(&f->in, f->in.len - rest.len);
@@ -260,7 +262,7 @@ static bool is_unwanted(void *ctx)
 {
     const struct flight *f = ctx;
 
-    return !f->is_over && f->cancel && atomic_load(f->cancel);
+    return f->is_broken || (!f->is_over && f->cancel && atomic_load(f->cancel));
 }
 
 static enum errc go_remote(struct flight *f, struct error *err)

@@ -48,7 +48,7 @@ void blocks_use(struct blocks *b)
 
 static size_t class_of(size_t bytes)
 {
-    size_t class = (bytes + STEP - 1) / STEP;
+    size_t class = bytes ? (bytes + STEP - 1) / STEP : 1;
 
     return class < CLASSES ? class : 0;
 }

@@ -5,7 +5,7 @@
  * because 1.44 spins in it while the sender is preempted.
  *
  * Timers share one timerfd. With libuv's, each wait would have an end, for which
- * the kernel sets a timer and takes it back: under load the dearest part of a turn.
+ * the kernel sets a timer and takes it back.
  */
 #include "net/loop.h"
 #include "base/fault.h"

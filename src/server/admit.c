@@ -178,6 +178,15 @@ static unsigned needed_scope(const struct route *route)
     return slice_starts(path, "/v1/") ? SCOPE_INFER : SCOPE_DATA;
 }
 
+/* By which limits could be lifted. */
+static bool changes_accounts(const struct request *r)
+{
+    struct slice path = slice_str(r->route->path);
+
+    return !(exchange_method(r->x) & (METHOD_GET | METHOD_HEAD)) &&
+           (slice_starts(path, "/_api/user") || slice_starts(path, "/_api/token"));
+}
+
 static enum errc check_token(struct request *r, const struct token_facts *token, struct error *err)
 {
     enum errc rc = OK;
@@ -189,7 +198,12 @@ static enum errc check_token(struct request *r, const struct token_facts *token,
     r->meter = key_meter_get(r->ctx->meters, r->user, token);
     if (needed == SCOPE_ALL)
         needed &= r->scopes;
+    if (!(token->scopes & SCOPE_ADMIN))
+        r->bounded = server_access_without(r->account ? user_access(r->account) : NULL);
     TRY(request_may_scope(r, needed, err));
+    if (changes_accounts(r) && token_has_limits(token))
+        TRY(fail(err, ERR_FORBIDDEN,
+                 "an access token with limits changes no accounts and makes no tokens"));
     rc = key_meter_take(r->meter, err);
 out:
     return rc;

@@ -3,6 +3,7 @@
 #include "server/body.h"
 #include "server/collection_reply.h"
 #include "server/router.h"
+#include "server/server_access.h"
 #include <stdio.h>
 
 static void list_collections(struct request *r)
@@ -161,12 +162,13 @@ static enum errc check_right(struct request *r, const struct collection *c, enum
 {
     enum errc rc = OK;
 
-    if (right != RIGHT_READ && slice_is(c->name, "_users"))
-        return fail(err, ERR_FORBIDDEN, "the users are changed by /_api/user only");
+    if (right != RIGHT_READ)
+        TRY(server_access_check(c->name, ACCESS_WRITE, err));
     if (right == RIGHT_CHANGE)
         rc = request_may_change(r, err);
     if (rc == OK && right != RIGHT_READ)
         rc = request_may_use(r, c->name, ACCESS_WRITE, err);
+out:
     return rc;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/doc_call.h"
+#include "server/server_access.h"
 
 static enum errc read_overwrite(struct request *r, struct doc_options *opt, struct error *err)
 {
@@ -75,8 +76,8 @@ enum errc doc_call_begin(struct doc_call *d, struct error *err)
         rc = request_collection(d->r, d->t, d->r->params[0], &d->c, err);
     if (rc == OK && d->op != DOC_READ)
         rc = request_may_use(d->r, d->c->name, ACCESS_WRITE, err);
-    if (rc == OK && d->op != DOC_READ && slice_is(d->c->name, "_users"))
-        rc = fail(err, ERR_FORBIDDEN, "the users are changed by /_api/user only");
+    if (rc == OK && d->op != DOC_READ && server_owns(d->c->name))
+        rc = server_access_check(d->c->name, ACCESS_WRITE, err);
     return rc;
 }
 

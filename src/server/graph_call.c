@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/graph_call.h"
 #include "server/collection_reply.h"
+#include "server/server_access.h"
 
 enum { TRIES = 8 };
 
@@ -130,6 +131,8 @@ enum errc graph_call_drop(struct graph_call *c, const struct slice *names, size_
         if (!gone || is_used(c, names[i]))
             continue;
         rc = request_may_change(c->r, err);
+        if (rc == OK)
+            rc = server_access_check(gone->name, ACCESS_WRITE, err);
         if (rc == OK)
             rc = request_may_use(c->r, gone->name, ACCESS_WRITE, err);
         if (rc == OK)

@@ -148,6 +148,14 @@ static void set_limit(struct bucket *b, uint64_t limit)
     b->level = (double)limit;
 }
 
+/* Another token has the id now. */
+static void begin_again(struct key_meter *m)
+{
+    m->today = 0;
+    m->requests.level = (double)m->requests.limit;
+    m->tokens.level = (double)m->tokens.limit;
+}
+
 struct key_meter *key_meter_get(struct key_meters *all, struct slice user,
                                 const struct token_facts *facts)
 {
@@ -155,6 +163,8 @@ struct key_meter *key_meter_get(struct key_meters *all, struct slice user,
     struct key_meter *m = find(all, user, facts->id);
     if (!m)
         m = add(all, user, facts->id);
+    if (m->facts.created_s != facts->created_s && m->facts.created_s)
+        begin_again(m);
     m->facts = *facts;
     set_limit(&m->requests, facts->limits.requests_per_minute);
     set_limit(&m->tokens, facts->limits.tokens_per_minute);
@@ -287,11 +297,13 @@ static struct val use_document(const struct key_meter *m, struct arena *arena)
     hash_sha256(user.ptr, user.len, digest);
     hash_hex(digest, 16, hex);
     snprintf(key, sizeof key, "%s-%lld", hex, (long long)m->facts.id);
-    struct slice names[] = { slice_str("_key"), slice_str("user"), slice_str("token"),
-                             slice_str("day"), slice_str("tokens") };
-    struct val values[] = { val_new_string(arena, slice_str(key)), val_new_string(arena, user),
-                            val_new_int(arena, m->facts.id), val_new_int(arena, (int64_t)m->day),
-                            val_new_int(arena, (int64_t)m->today) };
+    struct slice names[] = { slice_str("_key"),       slice_str("user"), slice_str("token"),
+                             slice_str("created_at"), slice_str("day"),  slice_str("tokens") };
+    struct val values[] = {
+        val_new_string(arena, slice_str(key)), val_new_string(arena, user),
+        val_new_int(arena, m->facts.id),       val_new_int(arena, m->facts.created_s),
+        val_new_int(arena, (int64_t)m->day),   val_new_int(arena, (int64_t)m->today)
+    };
     return val_new_object(arena, names, values, ARRAY_LEN(names));
 }
 
@@ -380,6 +392,7 @@ static void load_one(struct key_meters *all, struct val doc)
     if (!m)
         m = add(all, user, id);
     m->today = (uint64_t)tokens;
+    m->facts.created_s = val_int(val_get(doc, slice_str("created_at")));
 }
 
 static enum errc load_all(struct key_meters *all, struct error *err)

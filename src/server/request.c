@@ -11,6 +11,7 @@
 #include "server/audit.h"
 #include "server/cluster_gate.h"
 #include "server/key_meter.h"
+#include "server/server_access.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,11 +189,15 @@ struct access_rights *request_access(const struct request *r)
 
     if (gate)
         return gate;
-    return r->account ? user_access(r->account) : NULL;
+    if (r->bounded)
+        return r->bounded;
+    return r->account ? user_access(r->account) : server_access_root();
 }
 
 enum access_level request_level(const struct request *r, struct slice collection)
 {
+    if (!(r->scopes & SCOPE_ADMIN) && server_owns(collection))
+        return ACCESS_NONE;
     return r->account ? user_collection_level(r->account, r->db_name, collection) : ACCESS_WRITE;
 }
 
@@ -351,6 +356,8 @@ void request_unref(struct request *r)
         return;
     audit_request(r->ctx->audit, r);
     exchange_unref(r->x);
+    if (r->bounded)
+        r->bounded->unref(r->bounded);
     key_meter_unref(r->meter);
     user_unref(r->account);
     buf_release(&r->body);

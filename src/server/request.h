@@ -64,6 +64,7 @@ struct request {
     struct user *account;                /* owned; NULL: everything is allowed */
     struct key_meter *meter;             /* owned; NULL: no access token, or one without bounds */
     unsigned scopes;                     /* enum scope, of the credentials */
+    struct access_rights *bounded;       /* owned; of a token that does not administer */
     bool is_whole;                       /* the body has arrived; loop thread only */
     struct admission *admission;         /* in the arena */
     struct buf body;                     /* of a request that was held; else it is the exchange's */

@@ -8,6 +8,7 @@
 #include "base/env.h"
 #include "base/hash.h"
 #include "base/val_text.h"
+#include "server/server_access.h"
 #include "server/user_private.h"
 #include <stdio.h>
 
@@ -42,7 +43,7 @@ static enum errc access_allow(const struct access_rights *a, const struct databa
     struct slice db_name = db ? db->name : slice_of(NULL, 0);
 
     if (user_collection_level(u, db_name, c->name) >= need)
-        return OK;
+        return server_access_check(c->name, need, err);
     return fail(err, ERR_FORBIDDEN, "user '%.*s' may not %s collection '%.*s'", SLICE_ARG(u->name),
                 need == ACCESS_WRITE ? "write to" : "read", SLICE_ARG(c->name));
 }
@@ -385,12 +386,16 @@ struct val tokens_without(struct val tokens, int64_t id, struct arena *arena)
     return val_new_array(arena, left, n);
 }
 
-bool token_is_whole(const struct token_facts *t)
+bool token_has_limits(const struct token_facts *t)
 {
     const struct token_limits *l = &t->limits;
 
-    return !t->id || (t->scopes == SCOPE_ALL && !l->requests_per_minute && !l->tokens_per_minute &&
-                      !l->tokens_per_day);
+    return l->requests_per_minute || l->tokens_per_minute || l->tokens_per_day;
+}
+
+bool token_is_whole(const struct token_facts *t)
+{
+    return !t->id || (t->scopes == SCOPE_ALL && !token_has_limits(t));
 }
 
 bool scopes_parse(struct val names, unsigned *out)
@@ -422,7 +427,8 @@ static uint64_t limit_of(struct val limits, const char *name)
 static struct token_facts facts_of(struct val row)
 {
     struct val limits = get(row, "limits");
-    struct token_facts t = { .id = val_int(get(row, "id")) };
+    struct token_facts t = { .id = val_int(get(row, "id")),
+                             .created_s = val_int(get(row, "created_at")) };
 
     if (!scopes_parse(get(row, "scopes"), &t.scopes))
         t.scopes = 0;

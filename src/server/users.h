@@ -30,12 +30,14 @@ struct token_limits {
 };
 
 struct token_facts {
-    int64_t id;      /* 0: not by an access token */
-    unsigned scopes; /* enum scope, or-ed */
+    int64_t id;        /* 0: not by an access token */
+    int64_t created_s; /* since 1970; ids are used again */
+    unsigned scopes;   /* enum scope, or-ed */
     struct token_limits limits;
 };
 /* Neither scopes nor limits bound what it may do. */
 bool token_is_whole(const struct token_facts *t);
+bool token_has_limits(const struct token_facts *t);
 /* The names in scopes, an array of texts or null: all. False: names something else, or nothing. */
 bool scopes_parse(struct val names, unsigned *out);
 

@@ -229,8 +229,8 @@ static void drop_old_bytes(struct store *s, uint64_t object_id)
     buf_release(&to);
 }
 
-/* A whole pass over rows as of that version of the catalog, or a newer one, met no stale one. */
-static enum errc forget_former(struct store *s, uint64_t collection_id, size_t known_count,
+/* A whole pass over rows as of that version of the catalog met no stale one. */
+static enum errc forget_former(struct store *s, uint64_t collection_id, uint64_t version,
                                struct error *err)
 {
     enum errc rc = OK;
@@ -238,7 +238,8 @@ static enum errc forget_former(struct store *s, uint64_t collection_id, size_t k
     struct collection *c;
     TRY(change_begin(&ch, s, err));
     c = clone_collection(ch.clone, collection_id, NULL);
-    if (!c || c->sealed_count != known_count || c->sealed_count == c->encrypted_count)
+    if (!c || catalog_version(txn_catalog(ch.txn)) != version ||
+        c->sealed_count == c->encrypted_count)
         goto out;
     sealed_forget_former(c);
     TRY(txn_break_guard(ch.txn, collection_id, err));
@@ -272,7 +273,7 @@ static enum errc end_pass(struct pass *p, const struct collection *before, uint6
     enum errc rc = begin_pass(p->store, p->collection_id, &now, &now_version, err);
     bool has_former = before->sealed_count > before->encrypted_count;
     if (rc == OK && has_former && version == now_version)
-        rc = forget_former(p->store, p->collection_id, before->sealed_count, err);
+        rc = forget_former(p->store, p->collection_id, version, err);
     if (rc == OK)
         drop_old_bytes(p->store, now.object_id);
     return rc;

@@ -114,6 +114,47 @@ def test_a_bounded_key_makes_no_other(server):
     assert answer.status_code == 200 and answer.json()["jwt"]
 
 
+@pytest.mark.parametrize("user", ["ann", "root"])
+def test_no_way_around_to_accounts(server, user):
+    """By reading hashes, by writing rights or use, by another token."""
+    key = new_key(server, "data only", user=user, scopes=["data"], limits={"requests_per_minute": 1000})
+    for query in ("FOR u IN _users RETURN u", "FOR u IN _key_usage RETURN u", "RETURN DOCUMENT('_users/x')",
+                  "FOR u IN _users UPDATE u WITH {tokens: []} IN _users", "INSERT {a: 1} INTO _users",
+                  "REMOVE 'x' IN _key_usage"):
+        answer = call(server, key, "POST", "/_api/cursor", {"query": query})
+        assert answer.status_code == 403 and "no scope 'admin'" in answer.text, (query, answer.text)
+    for path in ("/_api/document/_users/x", "/_api/collection/_users/count"):
+        assert call(server, key, "GET", path).status_code == 403
+    limited = new_key(server, "limits only", user=user, limits={"requests_per_minute": 1000})
+    for method, path, body in (("POST", f"/_api/token/{user}", {"name": "x", "valid_until": int(time.time()) + HOUR}),
+                               ("DELETE", f"/_api/token/{user}/1", None),
+                               ("PATCH", f"/_api/user/{user}", {"passwd": "mine"})):
+        answer = call(server, limited, method, path, body)
+        assert answer.status_code == 403 and "with limits" in answer.text, (path, answer.text)
+    assert call(server, limited, "GET", f"/_api/token/{user}").status_code == 200
+
+
+@pytest.mark.parametrize("collection", ["_users", "_key_usage"])
+def test_what_the_server_owns_is_written_by_nobody(server, collection):
+    for user in (ADMIN, ("ann", "pw")):
+        for query in (f"INSERT {{user: 'eve'}} INTO {collection}", f"FOR u IN {collection} REMOVE u IN {collection}",
+                      f"FOR u IN {collection} UPDATE u WITH {{active: true}} IN {collection}"):
+            answer = requests.post(server.url + "/_api/cursor", auth=user, json={"query": query}, timeout=30)
+            assert answer.status_code == 403 and "by the server only" in answer.text, (query, answer.text)
+        answer = requests.post(f"{server.url}/_api/import?collection={collection}&type=documents", auth=user,
+                               data='{"user": "eve"}\n', timeout=30)
+        assert answer.status_code == 403 or answer.json().get("created") == 0, answer.text
+        assert requests.delete(f"{server.url}/_api/collection/{collection}", auth=user, timeout=30).status_code == 403
+    answer = requests.post(server.url + "/_api/cursor", auth=ADMIN, timeout=30,
+                           json={"query": f"FOR u IN {collection} LIMIT 1 RETURN 1"})
+    assert answer.status_code == 201, answer.text
+    graph = {"name": "g" + collection, "edgeDefinitions": [], "orphanCollections": [collection]}
+    assert requests.post(server.url + "/_api/gharial", auth=ADMIN, json=graph, timeout=30).status_code in (201, 202)
+    answer = requests.delete(f"{server.url}/_api/gharial/{graph['name']}?dropCollections=true", auth=ADMIN, timeout=30)
+    assert answer.status_code == 403, answer.text
+    assert requests.get(server.url + "/_api/collection/" + collection, auth=ADMIN, timeout=30).status_code == 200
+
+
 def test_the_key_as_a_password_is_bound_too(server):
     key = new_key(server, "as password", scopes=["infer"])
     answer = requests.get(server.url + "/_api/collection", auth=("ann", key["token"]), timeout=30)

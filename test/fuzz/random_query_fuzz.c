@@ -31,6 +31,7 @@ static const int expected_errors[] = {
     1569, /* FAIL */
     1579, /* UPSERT whose values read the collection */
     1593, /* ASSERT */
+    1621, /* SCHEMA_VALIDATE with what is no schema */
 };
 
 static bool is_expected(const struct error *err)

@@ -132,6 +132,31 @@ static void a_day_is_kept_across_a_restart_and_ends(void **out)
     assert_int_equal(key_meter_today(f->all, slice_str("\xC3\xA4nn"), 7), 1);
 }
 
+/* Ids are given again when the newest token was removed. */
+static void another_token_of_the_id_begins_anew(void **out)
+{
+    struct fixture *f = *out;
+    struct token_facts facts = { .id = 1,
+                                 .created_s = 1000,
+                                 .scopes = SCOPE_ALL,
+                                 .limits = { .tokens_per_day = 10, .requests_per_minute = 1 } };
+    struct key_meter *m = key_meter_get(f->all, slice_str("ann"), &facts);
+    MUST(f, key_meter_take(m, &f->err));
+    assert_int_equal(ask(m, 20), OK);
+    assert_int_equal(ask(m, 1), ERR_TOO_MANY);
+    key_meter_unref(m);
+    reopen(f);
+    m = key_meter_get(f->all, slice_str("ann"), &facts);
+    assert_int_equal(ask(m, 1), ERR_TOO_MANY);
+    key_meter_unref(m);
+    facts.created_s = 2000;
+    m = key_meter_get(f->all, slice_str("ann"), &facts);
+    MUST(f, key_meter_take(m, &f->err));
+    assert_int_equal(ask(m, 1), OK);
+    assert_int_equal(key_meter_today(f->all, slice_str("ann"), 1), 1);
+    key_meter_unref(m);
+}
+
 static void without_the_scope_no_model_answers(void **out)
 {
     struct fixture *f = *out;
@@ -182,6 +207,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(requests_come_back_with_time, setup, teardown),
         cmocka_unit_test_setup_teardown(a_debt_of_tokens_is_paid_off, setup, teardown),
         cmocka_unit_test_setup_teardown(a_day_is_kept_across_a_restart_and_ends, setup, teardown),
+        cmocka_unit_test_setup_teardown(another_token_of_the_id_begins_anew, setup, teardown),
         cmocka_unit_test_setup_teardown(without_the_scope_no_model_answers, setup, teardown),
         cmocka_unit_test_setup_teardown(meters_that_tell_nothing_are_dropped, setup, teardown),
         cmocka_unit_test_setup_teardown(a_store_that_fails_loses_nothing_of_the_day, setup,

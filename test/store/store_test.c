@@ -323,13 +323,14 @@ static void a_collection_takes_only_a_legal_and_free_name(void **out)
     static const struct {
         const char *name;
         int num;
-    } cases[] = { { "taken", 1207 }, { "c", 1207 }, { "a/b", 1208 }, { "", 1208 } };
+    } cases[] = { { "taken", 1207 }, { "a/b", 1208 }, { "", 1208 } };
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         assert_int_not_equal(
             store_rename_collection(f->store, f->db, c, slice_str(cases[i].name), &f->err), OK);
         assert_int_equal(error_num(&f->err), cases[i].num);
     }
+    assert_int_equal(store_rename_collection(f->store, f->db, c, slice_str("c"), &f->err), OK);
     assert_int_not_equal(store_rename_collection(f->store, f->db, 4711, slice_str("d"), &f->err),
                          OK);
     assert_int_equal(error_num(&f->err), 1203);
