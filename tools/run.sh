@@ -8,7 +8,7 @@
 #   KEEP=1         leave the node running
 #   MODEL=file     a better chat model (GGUF) than the demonstration model
 #
-# Data, log and pid are under build/run.
+# Data, log and pid are under build/run, those of each folder of documents by themselves.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -18,7 +18,8 @@ embed=build/models/all-MiniLM-L6-v2.F16.gguf
 start_limit_s=180
 stop_limit_s=60
 node=
-log=build/run/themisd.log
+log=
+pid_file=
 
 die() {
     echo "run: $1" >&2
@@ -69,7 +70,7 @@ start_node() {
     setsid build/themisd --data "$data" --listen "127.0.0.1:$port" --model "chat=$chat" \
         --model "embed=$embed" > "$log" 2>&1 < /dev/null &
     node=$!
-    echo "$node" > build/run/themisd.pid
+    echo "$node" > "$pid_file"
     until health; do
         if ! kill -0 "$node" 2> /dev/null; then
             node=
@@ -129,6 +130,12 @@ if [ "$docs" = samples ]; then
     data=build/run/data
 else # documents of another folder are a store of their own
     data=build/run/data-$(realpath "$docs" | sha256sum | cut -c1-8)
+fi
+log=$data.log
+pid_file=$data.pid
+if [ -s "$pid_file" ] && kill -0 "$(cat "$pid_file")" 2> /dev/null &&
+    [ "$(cat "/proc/$(cat "$pid_file")/comm" 2> /dev/null)" = themisd ]; then
+    die "a node with these documents runs already (process $(cat "$pid_file"), log $log); stop it with: kill $(cat "$pid_file")"
 fi
 choose_port
 url=http://127.0.0.1:$port

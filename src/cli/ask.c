@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { NEAREST_MAX = 3 }; /* of an answer without citations */
+
 struct asked {
     struct cli *c;
     bool has_text;
@@ -40,6 +42,22 @@ static void print_quote(struct val citation)
         putchar((uint8_t)quote.ptr[i] < 0x20 ? ' ' : quote.ptr[i]);
     }
     fputs("\"\n", stdout);
+}
+
+static void print_source(struct val s)
+{
+    printf("  [%lld] %.*s (%.*s)\n", (long long)val_int(val_get(s, slice_str("number"))),
+           SLICE_ARG(val_string(val_get(s, slice_str("title")))),
+           SLICE_ARG(val_string(val_get(s, slice_str("path")))));
+}
+
+/* What the answer was made from. */
+static void print_nearest(struct val done)
+{
+    struct val sources = val_get(done, slice_str("sources"));
+
+    for (size_t i = 0; i < val_count(sources) && i < NEAREST_MAX; i++)
+        print_source(val_at(sources, i));
 }
 
 /* Cited sources with the passages that support the answer. */
@@ -79,9 +97,13 @@ static void print_done(struct asked *a)
     }
     if (!a->has_text)
         printf("%.*s", SLICE_ARG(val_string(val_get(a->done, slice_str("answer")))));
-    printf("\n\n%s:\n",
-           val_count(citations) ? "Sources" : "No passage supports this word for word");
-    print_sources(a->done);
+    if (val_count(citations)) {
+        printf("\n\nSources:\n");
+        print_sources(a->done);
+    } else {
+        printf("\n\nNo passage supports this word for word. It was made from:\n");
+        print_nearest(a->done);
+    }
 }
 
 static int run(struct cli *c, int argc, char **argv)

@@ -157,6 +157,16 @@ static enum errc read_stream_id(struct request *r, struct error *err)
     return OK;
 }
 
+/* The answer would be kept until it is asked for. */
+static enum errc check_async(const struct request *r, struct error *err)
+{
+    struct slice wish = exchange_header(r->x, "x-arango-async");
+
+    if (!wish.len || slice_is(wish, "false"))
+        return OK;
+    return fail(err, ERR_NOT_IMPLEMENTED, "not implemented: x-arango-async");
+}
+
 /* ---- rights ---- */
 
 /*
@@ -479,6 +489,8 @@ void admit_headers(void *arg, struct exchange *x)
         rc = gate_route(r, &err);
     if (rc == OK)
         rc = read_stream_id(r, &err);
+    if (rc == OK)
+        rc = check_async(r, &err);
     if (rc == OK && atomic_load(&ctx->is_draining) && r->route->role != ROLE_NONE)
         rc = fail(&err, ERR_BUSY, "the server is shutting down");
     if (rc != OK || !is_unproven)

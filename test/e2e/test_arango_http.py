@@ -377,3 +377,10 @@ def test_renaming(sim):
     refused(sim.request("POST", "/_api/index?collection=after",
                         json={"type": "persistent", "fields": ["_id"]}), 400, 10, "_id")
     assert sim.request("DELETE", "/_api/collection/after").status_code == 200
+
+
+def test_asynchronous_requests_are_refused(sim):
+    for wish in ("store", "true"):
+        answer = sim.request("GET", "/_api/version", headers={"x-arango-async": wish})
+        assert answer.status_code == 501 and "x-arango-async" in answer.text, answer.text
+    assert sim.request("GET", "/_api/version", headers={"x-arango-async": "false"}).status_code == 200

@@ -107,8 +107,18 @@ test("errors have their classes", async () => {
 
 test("what is missing says so", async () => {
   await assert.rejects(client.chat.completions.create({ ...short, n: 2 }), (e) => e.status === 501);
-  const tools = [{ type: "function", function: { name: "f", parameters: {} } }];
-  await assert.rejects(client.chat.completions.create({ ...short, tools }), (e) => e.status === 501);
+  const functions = [{ name: "f", parameters: {} }];
+  await assert.rejects(client.chat.completions.create({ ...short, functions }), (e) => e.status === 501);
+});
+
+test("a required tool is called", async () => {
+  const parameters = { type: "object", properties: { on: { type: "boolean" } }, required: ["on"], additionalProperties: false };
+  const tools = [{ type: "function", function: { name: "light", parameters } }];
+  const answer = await client.chat.completions.create({ ...short, max_tokens: 100, tools, tool_choice: "required" });
+  const [choice] = answer.choices;
+  assert.equal(choice.finish_reason, "tool_calls");
+  assert.equal(choice.message.tool_calls[0].function.name, "light");
+  assert.equal(typeof JSON.parse(choice.message.tool_calls[0].function.arguments).on, "boolean");
 });
 
 test("an abort in mid-stream ends the stream and the work", async () => {
