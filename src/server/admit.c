@@ -18,6 +18,7 @@
 #include "server/key_meter.h"
 #include "server/request.h"
 #include "server/router.h"
+#include "server/server_access.h"
 
 /* Of a password that a worker compares. */
 struct proof {

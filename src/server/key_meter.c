@@ -277,6 +277,32 @@ size_t key_meters_count(struct key_meters *all)
 
 /* ---- the store ---- */
 
+/* The collection is made when there is something to write. */
+static enum errc find_collection(struct key_meters *all, bool *is_there, struct error *err)
+{
+    struct txn_options opt = { .is_read_only = true };
+    struct txn *t = NULL;
+    enum errc rc = txn_begin(&t, all->store, &opt, err);
+    if (rc != OK)
+        return rc;
+    all->db_id = catalog_database(txn_catalog(t), slice_str("_system"))->id;
+    *is_there = catalog_collection(txn_catalog(t), all->db_id, slice_str(collection_name)) != NULL;
+    txn_end(t);
+    return OK;
+}
+
+static enum errc make_collection(struct key_meters *all, struct error *err)
+{
+    struct collection_options made = { .name = slice_str(collection_name),
+                                       .type = COLLECTION_DOCUMENT,
+                                       .allow_user_keys = true };
+    bool is_there = false;
+    enum errc rc = find_collection(all, &is_there, err);
+    if (rc == OK && !is_there)
+        rc = store_create_collection(all->store, all->db_id, &made, NULL, err);
+    return rc;
+}
+
 static enum errc begin(struct key_meters *all, struct txn **t, const struct collection **c,
                        struct error *err)
 {
@@ -345,6 +371,7 @@ static enum errc write_all(struct key_meters *all, const struct val *docs, size_
     const struct collection *c;
     struct doc_options opt = { .overwrite = OVERWRITE_REPLACE };
     struct doc_change change;
+    TRY(make_collection(all, err));
     TRY(begin(all, &t, &c, err));
     for (size_t i = 0; i < count; i++)
         TRY(doc_insert(t, c, docs[i], &opt, arena, &change, err));
@@ -402,6 +429,10 @@ static enum errc load_all(struct key_meters *all, struct error *err)
     const struct collection *c;
     struct doc_iter *it = NULL;
     struct val doc;
+    bool is_there = false;
+    TRY(find_collection(all, &is_there, err));
+    if (!is_there)
+        return OK;
     TRY(begin(all, &t, &c, err));
     TRY(doc_iter_new(&it, t, c, err));
     while (doc_iter_next(it, &doc))
@@ -411,23 +442,6 @@ out:
     doc_iter_free(it);
     txn_end(t);
     return rc;
-}
-
-static enum errc make_collection(struct key_meters *all, struct error *err)
-{
-    struct txn_options opt = { .is_read_only = true };
-    struct collection_options made = { .name = slice_str(collection_name),
-                                       .type = COLLECTION_DOCUMENT,
-                                       .allow_user_keys = true };
-    struct txn *t = NULL;
-    enum errc rc = txn_begin(&t, all->store, &opt, err);
-    if (rc != OK)
-        return rc;
-    all->db_id = catalog_database(txn_catalog(t), slice_str("_system"))->id;
-    bool is_there =
-        catalog_collection(txn_catalog(t), all->db_id, slice_str(collection_name)) != NULL;
-    txn_end(t);
-    return is_there ? OK : store_create_collection(all->store, all->db_id, &made, NULL, err);
 }
 
 enum errc key_meters_open(struct key_meters **out, struct store *s, const struct env *env,
@@ -440,7 +454,6 @@ enum errc key_meters_open(struct key_meters **out, struct store *s, const struct
     pthread_mutex_init(&all->saving, NULL);
     pthread_mutex_init(&all->lock, NULL);
     metric_register(&refused_total);
-    TRY(make_collection(all, err));
     TRY(load_all(all, err));
     *out = all;
     all = NULL;

@@ -4,7 +4,7 @@
  * use. Two token buckets per key refill all the time, of a minute each:
  * requests, and tokens of models. Tokens are charged when they are known, so
  * that a bucket may be in debt. What a key used today (UTC) is in
- * _system/_key_usage as well: kept across restarts, but for the last seconds
+ * _system/_key_usage as well, made when there is something to keep: kept across restarts, but for the last seconds
  * before a kill.
  *
  * Any thread; opening and saving write to the store: worker threads.

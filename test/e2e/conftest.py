@@ -62,7 +62,8 @@ class Server:
     def __init__(self, binary, data, models, *, listen="127.0.0.1:0", settings=(), env=None,
                  flags=(), certificate=None, prefix=(), auth=None):
         self.ca = certificate.ca if certificate else None
-        self.host, self.auth = listen.rsplit(":", 1)[0], auth
+        host = listen.rsplit(":", 1)[0]
+        self.host, self.auth = "127.0.0.1" if host == "0.0.0.0" else host, auth
         self.data = pathlib.Path(data)
         self.log_path = self.data.with_name(self.data.name + f".{time.monotonic_ns()}.log")
         command = [*prefix, binary, "--data", self.data, "--listen", listen]
