@@ -144,6 +144,8 @@ Any node answers, and passes on to the one that owns the slot of the conversatio
 Try: kill -9 ${pids[$((count > 1 ? 2 : 1))]} (${names[$((count > 1 ? 2 : 1))]}). Ctrl-C ends everything.
 END
 
+[ "${model#sim:}" = "$model" ] || echo "The model is simulated, its answers are scripted; MODEL=FILE.gguf takes a real one."
+
 # Until Ctrl-C; a node that ends by itself is told of.
 while :; do
     sleep 1 &

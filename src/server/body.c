@@ -1,5 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/body.h"
+#include <stdio.h>
+
+/* The known ones, as far as a message holds them. */
+static enum errc unknown_name(struct slice name, const char *const *known, size_t count,
+                              struct error *err)
+{
+    char list[160] = "";
+    size_t len = 0;
+
+    for (size_t i = 0; i < count && len + strlen(known[i]) + 3 < sizeof list; i++)
+        len += (size_t)snprintf(list + len, sizeof list - len, "%s%s", i ? ", " : "", known[i]);
+    return fail(err, ERR_INVALID, "unknown field '%.*s'; there are: %s", SLICE_ARG(name), list);
+}
 
 enum errc body_check_names(struct val body, const char *const *known, size_t count,
                            struct error *err)
@@ -9,7 +22,7 @@ enum errc body_check_names(struct val body, const char *const *known, size_t cou
         for (size_t k = 0; k < count; k++)
             is_known |= slice_is(val_name_at(body, i), known[k]);
         if (!is_known)
-            return fail(err, ERR_INVALID, "unknown field '%.*s'", SLICE_ARG(val_name_at(body, i)));
+            return unknown_name(val_name_at(body, i), known, count, err);
     }
     return OK;
 }
