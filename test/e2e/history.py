@@ -243,12 +243,16 @@ class Checker:
 
     def order_registers(self, reads):
         following = collections.defaultdict(dict)  # key -> version -> the next one
+        loose = collections.defaultdict(list)  # key -> versions of unknown transactions; nobody was told what they replaced
         for t in self.committed:
             read, written = {}, {}
             for kind, key, value in t.ops:
                 if kind == "value" and key not in read and key not in written:
                     read[key] = value
                 elif kind == "write":
+                    if key not in read and t.status == "info":
+                        loose[key].append(value)
+                        continue
                     if key not in read:
                         raise ValueError(f"register {key} is written without being read: {t}")
                     written[key] = value
@@ -261,14 +265,15 @@ class Checker:
                     following[key][read[key]] = value
         for key in {key for kind, key in reads if kind == "value"} | following.keys():
             chain, next_ = [None], following[key]
-            while chain[-1] in next_:
-                chain.append(next_[chain[-1]])
+            places = list(loose[key]) if len(loose[key]) == 1 else []  # the one fits in the one gap
+            while chain[-1] in next_ or places:
+                chain.append(next_[chain[-1]] if chain[-1] in next_ else places.pop())
             at = {value: n for n, value in enumerate(chain)}
             readers = collections.defaultdict(list)
             for t, value in reads.get(("value", key), ()):
                 if value in at:
                     readers[at[value]].append(t)
-                else:
+                elif len(loose[key]) < 2:  # else the order is not known
                     self.report("incompatible-order", f"{key} was read as {value}, which does not follow from "
                                                       f"what others wrote, in {t}")
             self.versions("value", key, chain, readers)

@@ -56,6 +56,8 @@ SERIALIZABLE = {
     "aborted and not read": ["! a:x=1", "l:x=", "a:x=2", "l:x=2"],
     "unknown and read": ["? a:x=1 a:y=1", "l:x=1", "l:y=1"],
     "unknown and not read": ["? a:x=1", "l:x="],
+    "unknown, and overwritten by an unknown that was read": ["v:r= w:r=1", "? w:r=2", "? v:r=2 w:r=3", "v:r=3 w:r=4", "v:r=4"],
+    "two of them": ["? w:r=1", "? v:r=1 w:r=2", "? w:r=3", "? v:r=3 w:r=4", "v:r=2", "v:r=4"],
     "a reader of the past that overlaps": ["a:x=1 0-9", "l:x= 5-20"],
 }
 
@@ -82,6 +84,8 @@ ANOMALIES = {
     "G-single-realtime": ["a:x=1 0-9", "l:x= 10-20", "l:x=1 30-40"],         # stale read
     "G0-realtime": ["a:x=1 0-9", "a:x=2 10-20", "l:x=2,1 30-40"],            # against the clock
     "G2-realtime": ["l:x= 20-30", "a:x=1 l:y= 5-25", "a:y=2 0-9"],  # needs two rw and the clock
+    "lost-update ": ["? w:r=1", "v:r=1 w:r=2", "v:r=1 w:r=3", "v:r=2"],
+    "G2    ": ["? w:r=1", "v:r=1 v:q= w:q=5", "v:r=1 v:q= w:r=2", "v:q=5 v:r=2"],  # behind one of unknown outcome
     "lost": ["a:x=1 0-9", "a:x=2 0-9", "l:x=2 20-30"],
     "lost ": ["i:g=1 0-9", "s:g= 20-30"],
 }
