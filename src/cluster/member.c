@@ -397,16 +397,19 @@ static void *run_follower(void *arg)
     struct member *m = arg;
     struct etcd_watcher watcher = { .on_change = take_entry, .ctx = m };
     struct error err = { 0 };
-    bool is_stale = false;
+    bool is_stale = false, is_compacted = false;
     uint64_t pause_ms = PAUSE_MS;
 
     while (!atomic_load(&m->is_ending)) {
         int64_t before = m->revision;
         enum errc rc = is_stale ? read_again(m, &err) : OK;
-        if (rc == OK) /* tells whether everything must be read again */
-            rc = etcd_watch(m->watcher, prefix_of(m), &m->revision, &watcher, &is_stale, &err);
+        if (rc == OK) {
+            rc = etcd_watch(m->watcher, prefix_of(m), &m->revision, &watcher, &is_compacted, &err);
+            /* An etcd that lost its data may have come past our revision by then. */
+            is_stale = rc != ERR_TIMEOUT;
+        }
         log_debug("cluster", "watch from %lld: %s", (long long)before, err.text);
-        pause_ms = rc == ERR_TIMEOUT || m->revision != before || is_stale
+        pause_ms = rc == ERR_TIMEOUT || m->revision != before || is_compacted
                        ? PAUSE_MS
                        : (2 * pause_ms < PAUSE_MAX_MS ? 2 * pause_ms : PAUSE_MAX_MS);
         if (rc != ERR_TIMEOUT && sleep_ms(m, pause_ms, false))
