@@ -50,7 +50,7 @@ fuzz: ## let the fuzzer search for FUZZ_SECONDS (60) in each parser
 tsan: ## unit tests under the thread sanitizer
 	@tools/deps.sh test
 	@tools/build.sh tsan
-	@cd build/tsan && TSAN_OPTIONS=die_after_fork=0 ctest --output-on-failure --no-tests=error
+	@cd build/tsan && ctest --output-on-failure --no-tests=error
 
 bench: ## run bench/NAME and print its figures (PART=words: a part of it; without NAME: list them)
 	@tools/bench.sh

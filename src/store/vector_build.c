@@ -342,6 +342,14 @@ static void stop_logging(struct vectors *v, struct vector_index *x)
     pthread_mutex_unlock(&v->lock);
 }
 
+/* Others look at it: figures, and whoever drops its index. */
+static void set_build(struct vectors *v, struct vector_build *b)
+{
+    pthread_mutex_lock(&v->lock);
+    v->build = b;
+    pthread_mutex_unlock(&v->lock);
+}
+
 enum errc vector_build_start(struct vectors *v, struct vector_index *x, struct error *err)
 {
     enum errc rc = OK;
@@ -363,7 +371,7 @@ enum errc vector_build_start(struct vectors *v, struct vector_index *x, struct e
         rc = fail(err, ERR_LIMIT, "cannot start a thread");
         goto out;
     }
-    v->build = b;
+    set_build(v, b);
 out:
     if (rc != OK) {
         stop_logging(v, x);
@@ -475,6 +483,6 @@ void vector_build_finish(struct vectors *v)
     } else {
         give_up_build(v, b);
     }
-    v->build = NULL;
+    set_build(v, NULL);
     build_free(b);
 }

@@ -375,10 +375,11 @@ enum errc store_start_embedding(struct store *s, const struct vector_embedder *e
     metric_register(&embedded_total);
     metric_register(&failures_total);
     v->embedder = *e;
-    v->is_embed_stopping = false;
     atomic_store(&v->is_embed_cancelled, false);
-    if (pthread_create(&v->embed_thread, NULL, embed_main, v))
-        return fail(err, ERR_LIMIT, "cannot start the thread that embeds texts");
-    v->is_embedding = true;
-    return OK;
+    pthread_mutex_lock(&v->lock); /* commits look whether somebody embeds */
+    v->is_embed_stopping = false;
+    v->is_embedding = pthread_create(&v->embed_thread, NULL, embed_main, v) == 0;
+    bool is_running = v->is_embedding;
+    pthread_mutex_unlock(&v->lock);
+    return is_running ? OK : fail(err, ERR_LIMIT, "cannot start the thread that embeds texts");
 }
